@@ -1,0 +1,45 @@
+# The two commands a newcomer needs: `make site` and `make test`.
+# Both set up the clone first (scripts/setup.sh); a second run installs nothing.
+
+SHELL := /bin/bash
+PY := .venv/bin/python
+PORT ?= 8000
+SERVE ?= 1
+
+.PHONY: help setup site serve build test test-slow lint lock clean
+
+help: ## say what each target does
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: ## make .venv with the locked packages
+	@scripts/setup.sh
+
+build: setup ## build every edition into _build/site
+	@$(PY) -m book.build
+
+site: build ## build, then serve on http://localhost:8000 (SERVE=0 builds only)
+ifneq ($(SERVE),0)
+	@$(PY) -m book.serve --port $(PORT)
+endif
+
+test: ## set up, build, lint, and run the tests that finish in under 5 minutes
+	@scripts/setup.sh tests
+	@$(PY) -m book.build
+	@$(MAKE) --no-print-directory lint
+	@$(PY) -m pytest -q -m "not slow"
+
+test-slow: ## the other tests, under 40 minutes
+	@scripts/setup.sh tests
+	@$(PY) -m book.build
+	@$(PY) -m pytest -q -m slow
+
+lint: setup ## style and types
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+
+lock: setup ## compile requirements.txt anew from pyproject.toml's ranges
+	@scripts/lock.sh
+
+clean: ## remove everything that was built
+	rm -rf _build

@@ -1,0 +1,1 @@
+"""Every speed or size the course claims, each measured by one command."""

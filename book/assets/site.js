@@ -1,0 +1,22 @@
+// What the theme leaves undone, on every page.
+"use strict";
+
+// Light or dark as the reader's system is. The theme settles this only after the page is
+// drawn, so that a first visit flashes.
+{
+  const look = document.documentElement.dataset;
+  look.mode ||= "auto";
+  look.theme ||= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+}
+
+// The search page fetches every page it found, to show an excerpt. A page opened from
+// file:// may fetch nothing, so there it shows titles only.
+if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+
+// The bibliography is marked as a list whose entries are not list items, so a screen
+// reader finds an empty list.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const entry of document.querySelectorAll(".citation-list > .citation")) {
+    entry.setAttribute("role", "listitem");
+  }
+});

@@ -1,0 +1,62 @@
+"""Sphinx extension: how chapters are run, and where their outputs are cached.
+
+Jupyter Book reuses a chapter's outputs as long as its code cells are the same. It
+cannot see that mha_lib, which the cells call, has changed. So the cache lives in a
+folder named by a hash of mha_lib: new library, new folder, cells run again.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+
+ROOT = Path(__file__).resolve().parents[2]
+# These reach the reader through the page, not through a cell's output.
+PAGE_ONLY = {".js", ".css", ".pyc"}
+
+
+def library_hash(library: Path) -> str:
+    """Return a short hash of every file in `library` that can change a cell's output."""
+    digest = hashlib.sha256()
+    for path in sorted(library.rglob("*")):
+        if path.is_file() and path.suffix not in PAGE_ONLY:
+            digest.update(path.relative_to(library).as_posix().encode() + b"\0")
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def set_cache_path(app: Sphinx, config: Config) -> None:
+    """Point myst-nb at the cache that belongs to the library as it is now."""
+    cache = ROOT / "_build" / "executed" / library_hash(ROOT / "mha_lib")
+    config.nb_execution_cache_path = str(cache)
+
+
+def prepare_kernels(app: Sphinx, config: Config) -> None:
+    """Set the environment that kernels inherit."""
+    # A widget shows itself as it must on a page without a kernel.
+    os.environ["MHA_STATIC"] = "1"
+    # The author's own IPython settings and start-up files must not change a chapter.
+    profile = ROOT / "_build" / "ipython" / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    os.environ["IPYTHONDIR"] = str(profile.parent)
+    # A kernel's warning on each start, that connections on this machine are not encrypted.
+    (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
+
+
+def allow_parallel_reading(app: Sphinx, config: Config) -> None:
+    """Speak for an extension that does not say whether it is safe; it runs after reading."""
+    extension = app.extensions.get("sphinx_multitoc_numbering")
+    if extension is not None:
+        extension.parallel_read_safe = extension.parallel_write_safe = True
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the extension."""
+    # Priority 1: before myst-nb and Sphinx's environment look at the value.
+    app.connect("config-inited", set_cache_path, priority=1)
+    app.connect("config-inited", prepare_kernels)
+    app.connect("config-inited", allow_parallel_reading)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,21 @@
+"""The course's demos: live in Jupyter through mha_lib, live on the built site without a kernel.
+
+Each demo is one Python class of traits (here) and one ES module (`js/`). In
+Jupyter the Python side computes with mha_lib; on the built site the module's own
+`compute` does, and a browser test holds the two together.
+"""
+
+from importlib.util import find_spec
+
+if find_spec("anywidget") is None:
+    raise ImportError(
+        'the demos need anywidget, which is an extra: pip install "mha-course[widgets]"'
+    )
+
+from mha_lib.widgets.assets import site_assets
+from mha_lib.widgets.base import CourseWidget
+from mha_lib.widgets.head_explorer import HeadExplorer
+from mha_lib.widgets.quiz import quiz
+from mha_lib.widgets.shape_stepper import ShapeStepper
+
+__all__ = ["CourseWidget", "HeadExplorer", "ShapeStepper", "quiz", "site_assets"]

@@ -1,0 +1,138 @@
+"""The demos' JavaScript, styles and texts, packed for Jupyter and for the built site.
+
+The sources in `js/` are plain ES modules that import each other by relative name.
+Neither place can load them so: Jupyter takes one text per widget, and a page opened
+from file:// may not load module files at all.
+"""
+
+import base64
+import json
+import re
+from functools import cache
+from importlib import resources
+from typing import Any
+
+_FILES = resources.files("mha_lib.widgets")
+_IMPORT = re.compile(r'(from\s*|import\s*)"\./([\w-]+\.js)"')
+
+LANGUAGES = ("en", "vi", "ms")
+
+
+def _read(folder: str, name: str) -> str:
+    return (_FILES / folder / name).read_text(encoding="utf-8")
+
+
+def imports_of(name: str) -> list[str]:
+    """Return the names of the modules that a module in `js/` imports, in order.
+
+    >>> imports_of("ui.js")
+    []
+    """
+    return [match[2] for match in _IMPORT.finditer(_read("js", name))]
+
+
+@cache
+def inlined_module(name: str) -> str:
+    """Return a module as one text: its imports become data: addresses (for Jupyter).
+
+    >>> '"./ui.js"' in inlined_module("quiz.js")
+    False
+    """
+
+    def as_data_url(match: re.Match[str]) -> str:
+        encoded = base64.b64encode(inlined_module(match[2]).encode()).decode()
+        return f'{match[1]}"data:text/javascript;base64,{encoded}"'
+
+    return _IMPORT.sub(as_data_url, _read("js", name))
+
+
+def stylesheet() -> str:
+    """Return the demos' one stylesheet."""
+    return _read("js", "widgets.css")
+
+
+@cache
+def strings(language: str) -> dict[str, dict[str, str]]:
+    """Return the demos' texts in a language: {demo: {key: text}}.
+
+    Raises:
+        ValueError: when the course has no such language.
+
+    >>> sorted(strings("en"))[:1]
+    ['common']
+    """
+    return _catalogue("strings", language)
+
+
+def quiz_names() -> list[str]:
+    """Return the names of the course's quizzes.
+
+    >>> "multi-head" in quiz_names()
+    True
+    """
+    return sorted({path.name.split(".")[0] for path in (_FILES / "quizzes").iterdir()})
+
+
+@cache
+def quiz_text(name: str, language: str) -> dict[str, Any]:
+    """Return a quiz's questions in a language.
+
+    Raises:
+        ValueError: when there is no such quiz, or no such language.
+    """
+    if name not in quiz_names():
+        raise ValueError(f"there is no quiz {name!r}; there are: {', '.join(quiz_names())}")
+    return _catalogue("quizzes", language, prefix=f"{name}.")
+
+
+def texts(names: tuple[str, ...], language: str) -> dict[str, Any]:
+    """Return one object of sections: the demos' "strings" and each "quiz-NAME" asked for.
+
+    Raises:
+        ValueError: when there is no such quiz, or no such language.
+
+    >>> "common" in texts(("strings",), "en")
+    True
+    """
+    sections: dict[str, Any] = {}
+    for name in names:
+        if name == "strings":
+            sections |= strings(language)
+        else:
+            sections[name] = quiz_text(name.removeprefix("quiz-"), language)
+    return sections
+
+
+def _catalogue(folder: str, language: str, prefix: str = "") -> dict[str, Any]:
+    if language not in LANGUAGES:
+        raise ValueError(f"language={language!r} is not one of {', '.join(LANGUAGES)}")
+    wanted = _FILES / folder / f"{prefix}{language}.json"
+    # An edition that is not translated yet shows English rather than nothing.
+    path = wanted if wanted.is_file() else _FILES / folder / f"{prefix}en.json"
+    texts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return texts
+
+
+def site_assets() -> dict[str, str]:
+    """Return what the built site must serve under `_static/`: {relative path: text}.
+
+    Every module becomes a classic script that registers its source, since file://
+    refuses module files; `mha/loader.js` turns them back into modules on demand.
+
+    >>> "mha/loader.js" in site_assets()
+    True
+    """
+    assets = {"mha/loader.js": _read("js", "loader.js"), "mha/widgets.css": stylesheet()}
+    for path in sorted((_FILES / "js").iterdir(), key=lambda path: path.name):
+        if path.name.endswith(".js") and path.name != "loader.js":
+            source = path.read_text(encoding="utf-8")
+            assets[f"mha/{path.name}"] = _call("register", path.name, imports_of(path.name), source)
+    for name in ("strings", *(f"quiz-{quiz}" for quiz in quiz_names())):
+        for language in LANGUAGES:
+            assets[f"mha/{name}.{language}.js"] = _call("addTexts", texts((name,), language))
+    return assets
+
+
+def _call(function: str, *arguments: object) -> str:
+    listed = ", ".join(json.dumps(argument, ensure_ascii=False) for argument in arguments)
+    return f"mha.{function}({listed});\n"

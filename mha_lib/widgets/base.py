@@ -1,0 +1,110 @@
+"""CourseWidget: what every demo of the course has in common.
+
+A demo has inputs (traits that a reader changes) and one `result` (what follows from
+them). Whoever can compute fills the result in: Python with mha_lib where there is a
+kernel, the ES module's own `compute` on the built site.
+"""
+
+import json
+import locale
+import os
+from typing import Any, ClassVar
+
+import anywidget
+import traitlets
+
+from mha_lib.widgets import assets
+
+
+def on_site() -> bool:
+    """Return whether cells run for the built site (MHA_STATIC=1), where no kernel will answer."""
+    return os.environ.get("MHA_STATIC") == "1"
+
+
+def reader_language() -> str:
+    """Return the reader's language: MHA_LANGUAGE if set, else the locale's, else English.
+
+    >>> reader_language() in assets.LANGUAGES
+    True
+    """
+    wanted = os.environ.get("MHA_LANGUAGE") or locale.getlocale()[0] or "en"
+    return next((each for each in assets.LANGUAGES if wanted.startswith(each)), "en")
+
+
+class CourseWidget(anywidget.AnyWidget):
+    """One demo: a subclass names its module, its inputs, and computes its result.
+
+    Subclasses set `module` (a file in `js/`), `inputs` (names of synced traits), where
+    needed `constants` (synced traits that the page reads and nobody changes), and define
+    `compute`, which returns JSON-ready values. A ValueError that `compute`
+    raises is shown to the reader as the demo's message, in mha_lib's own words.
+
+    Raises:
+        ValueError: when `language` is not one of the course's.
+    """
+
+    module: ClassVar[str]
+    inputs: ClassVar[tuple[str, ...]] = ()
+    constants: ClassVar[tuple[str, ...]] = ()
+
+    language = traitlets.Unicode().tag(sync=True)
+    texts = traitlets.Dict().tag(sync=True)
+    result = traitlets.Dict().tag(sync=True)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # anywidget derives a class of its own for each widget, with traits in these places.
+        if "module" not in vars(cls):
+            return
+        cls._esm = assets.inlined_module(cls.module)
+        cls._css = assets.stylesheet()
+
+    def __init__(
+        self,
+        *,
+        language: str | None = None,
+        text_names: tuple[str, ...] = ("strings",),
+        **inputs: Any,
+    ) -> None:
+        language = language or reader_language()
+        self._text_names = text_names
+        super().__init__(language=language, texts=assets.texts(text_names, language), **inputs)
+        self._refresh()
+        self.observe(self._refresh, names=list(self.inputs))
+
+    def compute(self) -> dict[str, Any]:
+        """Return what follows from the inputs, computed by mha_lib."""
+        raise NotImplementedError(f"{type(self).__name__} must define compute()")
+
+    def fallback(self) -> str:
+        """Return HTML for readers without JavaScript: numbers and symbols, no words."""
+        return ""
+
+    def _refresh(self, _change: object = None) -> None:
+        try:
+            self.result = self.compute()
+        except ValueError as wrong:
+            self.result = {"error": str(wrong)}
+
+    def open(self) -> None:
+        """Open the channel to the browser, except where no kernel will be there to answer."""
+        if not on_site():
+            super().open()
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        if not on_site():
+            return super()._repr_mimebundle_(**options)
+        return {"text/html": self.static_html(), "text/plain": type(self).__name__}
+
+    def static_html(self) -> str:
+        """Return the demo as HTML that mounts itself on the built site."""
+        state = {name: getattr(self, name) for name in (*self.constants, *self.inputs, "result")}
+        # "</script>" or "<!--<script>" in the data would move the end of the element around it.
+        data = json.dumps(state, ensure_ascii=False).replace("<", "\\u003c")
+        texts = " ".join(self._text_names)
+        return (
+            f'<div class="mha-demo" data-module="{self.module}" data-texts="{texts}">'
+            f'<script type="application/json">{data}</script>'
+            f"<noscript>{self.fallback()}</noscript>"
+            "<script>mha.mount(document.currentScript.parentElement)</script></div>"
+        )

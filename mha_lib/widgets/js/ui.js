@@ -1,0 +1,101 @@
+/** Small helpers that every demo's page side shares. */
+
+let counter = 0;
+
+/** A fresh id, for labels and descriptions. @param {string} stem @returns {string} */
+export function freshId(stem) {
+  counter += 1;
+  return `mha-${stem}-${counter}`;
+}
+
+/**
+ * Make an element: `make("button", { type: "button", onclick }, "Next")`.
+ * Attributes that start with "on" become listeners; true sets an empty attribute; false,
+ * null and undefined leave it out.
+ * @param {string} tag
+ * @param {Record<string, any>} [attributes]
+ * @param {...(Node|string)} children
+ * @returns {HTMLElement}
+ */
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children);
+  return element;
+}
+
+/**
+ * The demo's texts: `t("seen", { word: "yêu" })` fills in `{word}`.
+ * @param {{get(name: string): any}} model
+ * @param {string} demo
+ * @returns {(key: string, values?: Record<string, string|number>) => string}
+ */
+export function translator(model, demo) {
+  const texts = { ...model.get("texts").common, ...model.get("texts")[demo] };
+  return (key, values = {}) => {
+    if (!(key in texts)) throw new Error(`no text ${demo}.${key}`);
+    return texts[key].replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+  };
+}
+
+/** A weight as readers see it everywhere: two decimals, no leading zero. @param {number} weight */
+export function showWeight(weight) {
+  return weight.toFixed(2).replace(/^0\./, ".").replace(/^-0\./, "-.");
+}
+
+/** A whole number with thin groups: 2,359,296. @param {number} count @param {string} language */
+export function showCount(count, language = "en") {
+  return count.toLocaleString(language);
+}
+
+/**
+ * A quiet line that screen readers hear when it changes.
+ * @returns {HTMLElement}
+ */
+export function liveLine() {
+  return make("p", { class: "mha-seen", "aria-live": "polite" });
+}
+
+/**
+ * A text of the catalogue as nodes: `code` and *emphasis* are all the markup there is.
+ * @param {string} text
+ * @returns {DocumentFragment}
+ */
+export function rich(text) {
+  const nodes = document.createDocumentFragment();
+  for (const piece of text.split(/(`[^`]*`|\*[^*]*\*)/)) {
+    if (piece.length > 1 && piece.startsWith("`"))
+      nodes.append(make("code", {}, piece.slice(1, -1)));
+    else if (piece.length > 1 && piece.startsWith("*"))
+      nodes.append(make("em", {}, piece.slice(1, -1)));
+    else nodes.append(piece);
+  }
+  return nodes;
+}
+
+/**
+ * A demo's own element. JupyterLab in command mode takes plain keys from whatever has the
+ * focus in an output ("dd" deletes the cell) unless that very element says not to.
+ * @param {string} demo
+ * @param {...(Node|string)} children
+ * @returns {HTMLElement}
+ */
+export function root(demo, ...children) {
+  const keepKeys = (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true");
+  return make("section", { class: `mha mha-${demo}`, onfocusin: keepKeys }, ...children);
+}
+
+/**
+ * Change what a live region says, but only to something new: what is put in its place
+ * unchanged, a screen reader would read out again.
+ * @param {HTMLElement} region
+ * @param {...(Node|string)} nodes
+ */
+export function say(region, ...nodes) {
+  const news = make("div", {}, ...nodes);
+  if (news.textContent !== region.textContent) region.replaceChildren(...news.childNodes);
+}

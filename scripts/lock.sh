@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Writes requirements.txt, the full lock, from the ranges in pyproject.toml.
+#
+# torch is pinned by hand and compiled against its CPU wheel, so that the lock
+# does not list NVIDIA's packages. A compiler writes the wheel's "+cpu" tag and
+# this machine's folders into the file; both are stripped, because neither
+# exists on another machine.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+torch_version=2.13.0
+constraint=$(mktemp)
+compiled=$(mktemp)
+trap 'rm -f "$constraint" "$compiled"' EXIT
+echo "torch==${torch_version}+cpu" >"$constraint"
+
+find_links=()
+for place in ${PIP_FIND_LINKS:-https://download.pytorch.org/whl/cpu}; do
+  find_links+=(--find-links "$place")
+done
+.venv/bin/uv pip compile pyproject.toml --all-extras --quiet --upgrade \
+  --python-version 3.11 --constraint "$constraint" "${find_links[@]}" \
+  --no-header --no-annotate --no-emit-find-links --output-file "$compiled"
+
+{
+  echo "# The full lock, written by scripts/lock.sh (make lock) from pyproject.toml."
+  echo "# It installs this project too: run pip in the repository's root."
+  echo "-e ."
+  sed -E 's/\+cpu//' "$compiled"
+} >requirements.txt
+echo "requirements.txt: $(grep -c '==' requirements.txt) packages"

@@ -1,0 +1,121 @@
+"""The build's rules, each tried on a small copy of the book.
+
+A warning or a raising cell fails the build, a page that left the book leaves the site,
+and only chapters are run.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+ROOT = Path(__file__).resolve().parents[2]
+TOC = "format: jb-book\nroot: book/en/index\nchapters:\n- file: book/en/one\n"
+CHAPTER = """---
+jupytext: {{text_representation: {{extension: .md, format_name: myst}}}}
+kernelspec: {{name: python3, display_name: Python 3, language: python}}
+---
+# {name}
+
+```{{code-cell}} python
+{code}
+```
+"""
+WIDGETS = """
+def site_assets():
+    return {"mha/loader.js": "", "mha/widgets.css": ""}
+"""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """Return a repository with this book's build, two chapters that print, and a small library."""
+    shutil.copytree(ROOT / "book", tmp_path / "book", ignore=shutil.ignore_patterns("??"))
+    shutil.copy(ROOT / "_config.yml", tmp_path)
+    (tmp_path / "mha_lib").mkdir()
+    (tmp_path / "mha_lib" / "__init__.py").write_text("ANSWER = 1\n")
+    (tmp_path / "mha_lib" / "widgets.py").write_text(WIDGETS)
+    (tmp_path / "book" / "en").mkdir()
+    (tmp_path / "book" / "en" / "index.md").write_text("# Index\n")
+    (tmp_path / "_toc.yml").write_text(TOC + "- file: book/en/two\n")
+    for name in ("one", "two"):
+        write_chapter(tmp_path, name, f"print('{name} was run')")
+    return tmp_path
+
+
+def write_chapter(book: Path, name: str, code: str) -> None:
+    (book / "book" / "en" / f"{name}.md").write_text(CHAPTER.format(name=name, code=code))
+
+
+def run(book: Path, command: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(book)}
+    program, *arguments = command.split()
+    return subprocess.run(
+        [Path(sys.executable).with_name(program), *arguments],
+        cwd=book,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def build(book: Path) -> subprocess.CompletedProcess[str]:
+    return run(book, "python -m book.build")
+
+
+def test_a_page_that_left_the_book_leaves_the_site(book: Path) -> None:
+    outcome = build(book)
+    assert outcome.returncode == 0, outcome.stderr
+    page = book / "_build" / "site" / "en" / "two.html"
+    assert "two was run" in page.read_text("utf-8")
+    (book / "book" / "en" / "two.md").unlink()
+    (book / "_toc.yml").write_text(TOC)
+    assert build(book).returncode == 0
+    assert page.with_name("one.html").exists()
+    assert not page.exists()
+
+
+def test_an_edited_library_runs_chapters_again(book: Path) -> None:
+    write_chapter(book, "one", "import mha_lib\nprint('the answer is', mha_lib.ANSWER)")
+    page = book / "_build" / "site" / "en" / "one.html"
+    for answer in (1, 2):
+        (book / "mha_lib" / "__init__.py").write_text(f"ANSWER = {answer}\n")
+        assert build(book).returncode == 0
+        assert f"the answer is {answer}" in page.read_text("utf-8")
+
+
+def test_a_raising_cell_fails_the_build_and_is_shown(book: Path) -> None:
+    write_chapter(book, "two", "raise LookupError('wrong on purpose')")
+    outcome = build(book)
+    assert outcome.returncode != 0
+    assert "wrong on purpose" in outcome.stderr
+    assert not (book / "_build" / "site" / "en").exists()
+
+
+@pytest.mark.parametrize("flaw", ["{nothing}`here`", "{ref}`nowhere`", "{cite}`nobody`"])
+def test_a_warning_fails_the_build_each_time(book: Path, flaw: str) -> None:
+    (book / "book" / "en" / "index.md").write_text(f"# Index\n\n{flaw}\n")
+    for _ in range(2):
+        assert build(book).returncode != 0
+
+
+def test_jupyter_book_in_the_root_runs_chapters_only(book: Path) -> None:
+    ran = book / "ran"
+    for folder in (".", ".venv/share", "autograded/a", "exercises", "solutions", "submitted/a"):
+        (book / folder).mkdir(parents=True, exist_ok=True)
+        cell = new_code_cell(f"open({str(ran)!r}, 'w').close()")
+        nbformat.write(new_notebook(cells=[cell]), book / folder / "stray.ipynb")
+    outcome = run(book, "jupyter-book build . -W -n --keep-going")
+    assert outcome.returncode == 0, outcome.stderr
+    html = book / "_build" / "html"
+    assert "one was run" in (html / "book" / "en" / "one.html").read_text("utf-8")
+    assert (html / "index.html").exists()
+    assert not ran.exists()
+    assert not list(html.rglob("stray*"))

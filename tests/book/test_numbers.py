@@ -1,0 +1,68 @@
+"""Every number in a chapter's prose is printed by a cell of the page, or cited."""
+
+import re
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup, Tag
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = sorted(path.stem for path in (ROOT / "book" / "en").glob("*.md"))
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+QUOTIENT = re.compile(r"(\d[\d,]*) / (\d[\d,]*) = (\d[\d,]*)")
+
+
+def article(site: Path, chapter: str) -> Tag:
+    page = BeautifulSoup((site / "en" / f"{chapter}.html").read_text("utf-8"), "html.parser")
+    found = page.find("article")
+    assert isinstance(found, Tag)
+    return found
+
+
+def numbers(text: str) -> set[str]:
+    return {match.rstrip(",") for match in NUMBER.findall(text)}
+
+
+def is_telling(number: str) -> bool:
+    """Whether a number is a claim: small whole numbers are mostly part of the language."""
+    return "." in number or len(number.replace(",", "")) >= 3
+
+
+def unproven(body: Tag) -> list[str]:
+    """Return the sentences of an article whose numbers no cell prints and no source backs."""
+    printed = numbers(" ".join(cell.get_text(" ") for cell in body.select(".cell")))
+    missing = []
+    for block in body.select("p, li, td"):
+        if block.find_parent(class_="cell") or block.find_parent(class_="citation-list"):
+            continue
+        if block.select_one("p, li"):
+            continue  # its own blocks are looked at one by one
+        cited = block.select_one('a[href*="references.html"]') is not None
+        for link in block.select("a"):
+            link.extract()  # years and section numbers of the works cited
+        left = {each for each in numbers(block.get_text()) if is_telling(each)} - printed
+        if left and not cited:
+            missing.append(f"{sorted(left)}: {block.get_text()[:80]!r}")
+    return missing
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_each_number_in_prose_is_printed_or_cited(site: Path, chapter: str) -> None:
+    assert not unproven(article(site, chapter))
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_each_quotient_in_prose_is_right(chapter: str) -> None:
+    text = (ROOT / "book" / "en" / f"{chapter}.md").read_text("utf-8")
+    for quotient in QUOTIENT.findall(text):
+        whole, parts, result = (int(each.replace(",", "")) for each in quotient)
+        assert whole == parts * result, quotient
+
+
+def test_a_wrong_number_is_noticed() -> None:
+    page = BeautifulSoup(
+        '<article><div class="cell">1,769,472</div>'
+        "<p>There are 1,769,472 weights.</p><p>There are 1,769,473 weights.</p></article>",
+        "html.parser",
+    )
+    assert unproven(page) == ["['1,769,473']: 'There are 1,769,473 weights.'"]

@@ -1,0 +1,72 @@
+"""Fixtures for tests that look at the built site in Chromium, as a reader would.
+
+Every page is watched: a request to the outside, an error on the console or an uncaught
+exception fails the test that opened it.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page
+
+from benchmarks.chromium import shared_browser, shut_outside
+from book.build import built_site
+from book.serve import serving
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """Return the built site's folder. The make targets build it before tests run."""
+    return built_site()
+
+
+@pytest.fixture(scope="session")
+def http_site(site: Path) -> Iterator[str]:
+    """Yield the site's address on a server on this machine."""
+    with serving(site) as address:
+        yield address
+
+
+@pytest.fixture(params=["http", "file"])
+def site_address(request: pytest.FixtureRequest, site: Path, http_site: str) -> str:
+    """Return the site's address over each of the two schemes, with a slash at its end."""
+    return http_site if request.param == "http" else f"{site.as_uri()}/"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Browser:
+    """Return the one Chromium of the whole session."""
+    return shared_browser()
+
+
+@pytest.fixture
+def new_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Yield a function that opens a page; its options are those of a browser context."""
+    contexts, outside, errors = [], [], []
+
+    def note(line: ConsoleMessage) -> None:
+        if line.type == "error":
+            errors.append(f"{line.text} ({line.location['url']})")
+
+    def open_page(**options: object) -> Page:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        outside.append(shut_outside(context))
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", note)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert list(chain(*outside)) == [], "the page asked another host"
+    assert errors == [], "the page reported errors"
+
+
+@pytest.fixture
+def page(new_page: Callable[..., Page]) -> Page:
+    """Return a page of desktop size in light mode."""
+    return new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")

@@ -1,0 +1,241 @@
+"""The shape stepper in Chromium: its page computes what mha_lib does, and can be used."""
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from mha_lib import MultiHeadAttention
+from mha_lib.widgets import ShapeStepper
+from tests.browser.demo_page import DemoPage, open_demo
+
+SIZES = ("B", "N", "d_model", "h")
+DIFFERENT = {"B": 3, "N": 5, "d_model": 8, "h": 2}
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[DemoPage]:
+    with open_demo(ShapeStepper(), tmp_path) as opened:
+        yield opened
+
+
+def compute_in_page(demo: DemoPage, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = demo.page.evaluate(
+        "async states => { const { compute } = await mha.load('shape_stepper.js');"
+        " return states.map(compute); }",
+        states,
+    )
+    return results
+
+
+def steps_in_page(demo: DemoPage) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = demo.page.evaluate(
+        "async () => (await mha.load('shape_steps.js')).STEPS"
+    )
+    return steps
+
+
+def presets_in_page(demo: DemoPage) -> dict[str, dict[str, int]]:
+    presets: dict[str, dict[str, int]] = demo.page.evaluate(
+        "async () => (await mha.load('shape_steps.js')).PRESETS"
+    )
+    return presets
+
+
+def test_the_page_computes_what_mha_lib_does(demo: DemoPage) -> None:
+    chance = random.Random(2)
+    states: list[dict[str, Any]] = [
+        {"B": 2, "N": 4, "d_model": d_model, "h": h} for d_model in range(1, 25) for h in range(27)
+    ]
+    for _ in range(60):
+        h, d_k = chance.randint(1, 100), chance.randint(1, 150)
+        states.append(
+            {"B": chance.randint(1, 64), "N": chance.randint(1, 5000), "d_model": h * d_k, "h": h}
+        )
+        states.append({name: chance.choice([0, -3, 2.5, None, 1_000_001, 6]) for name in SIZES})
+    states += presets_in_page(demo).values()
+    states += [
+        {"B": 1, "N": 1_000_000, "d_model": 1_000_000, "h": 1_000_000},
+        {"B": 1, "N": 1_000_000, "d_model": 4096, "h": 4096},
+        {"B": 1, "N": 4, "d_model": 999_983, "h": 4},
+    ]
+    for state, result in zip(states, compute_in_page(demo, states), strict=True):
+        assert result == ShapeStepper(**state).result, state
+
+
+def test_the_code_shown_runs_and_has_the_shapes_shown(demo: DemoPage) -> None:
+    """Every line of every step, run in order with torch, and every stage's axes."""
+    sizes = {**DIFFERENT, "d_k": 4}
+    names: dict[str, Any] = {
+        **sizes,
+        "math": __import__("math"),
+        "self": MultiHeadAttention(8, 2),
+        "x": torch.randn(3, 5, 8),
+    }
+    for step in steps_in_page(demo):
+        for line in step["code"]:
+            code, comment = line.split("  # ")
+            exec(code, names)
+            made = names[code.split(" = ")[0]]
+            assert str(tuple(made.shape)) == comment_in_numbers(comment, sizes), line
+        last = step["way"][-1]
+        assert list(names[last["name"]].shape) == [sizes[axis] for axis in last["axes"]]
+    assert torch.allclose(names["output"], names["self"](names["x"]), atol=1e-6)
+
+
+def comment_in_numbers(comment: str, sizes: dict[str, int]) -> str:
+    return re.sub(r"\w+", lambda match: str(sizes[match[0]]), comment)
+
+
+def test_it_opens_at_the_split_and_says_the_trap(demo: DemoPage) -> None:
+    page = demo.page
+    expect(page.locator("[aria-current=step]")).to_have_text("split")
+    careful = page.locator(".mha-careful")
+    expect(careful).to_contain_text("N = d_k = 4")
+    expect(careful).to_contain_text("both (2, 2, 4, 4)")
+    expect(careful).to_contain_text("B = h = 2")
+    page.get_by_label("Sizes").select_option("different")
+    expect(careful).to_be_empty()
+    assert {name: demo.get(name) for name in SIZES} == DIFFERENT
+
+
+def test_the_warning_is_computed(demo: DemoPage) -> None:
+    cases: list[tuple[dict[str, int], list[str]]] = [
+        ({"B": 3, "N": 4, "d_model": 8, "h": 2}, ["N = d_k"]),
+        ({"B": 2, "N": 5, "d_model": 8, "h": 2}, ["B = h"]),
+        ({"B": 3, "N": 2, "d_model": 8, "h": 2}, ["N = h"]),
+        ({"B": 2, "N": 2, "d_model": 4, "h": 2}, ["N = d_k", "B = h", "N = h"]),
+        (DIFFERENT, []),
+    ]
+    for sizes, said in cases:
+        demo.set(**sizes)
+        text = demo.page.locator(".mha-careful").inner_text()
+        assert [trap for trap in ("N = d_k", "B = h", "N = h") if trap in text] == said
+
+
+def test_every_step_by_keyboard(demo: DemoPage) -> None:
+    demo.set(**DIFFERENT)
+    page = demo.page
+    current = page.locator("[aria-current=step]")
+    current.focus()
+    # Or JupyterLab would take plain keys: "dd" on a button in an output deletes the cell.
+    expect(current).to_have_attribute("data-lm-suppress-shortcuts", "true")
+    page.keyboard.press("Home")
+    for step in steps_in_page(demo):
+        expect(current).to_be_focused()
+        assert demo.get("step") == step["id"]
+        sizes = {**DIFFERENT, "d_k": 4}
+        shape = "(" + ", ".join(str(sizes[axis]) for axis in step["way"][-1]["axes"]) + ")"
+        expect(page.locator(".mha-seen").first).to_contain_text(shape)
+        expect(page.locator("pre")).to_have_text("\n".join(step["code"]))
+        page.keyboard.press("ArrowRight")
+    assert demo.get("step") == "output"
+    page.keyboard.press("ArrowLeft")
+    assert demo.get("step") == "merge"
+
+    following = page.get_by_role("button", name="Next")
+    following.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    assert demo.get("step") == "output"
+    expect(following).to_be_focused()
+    expect(following).to_have_attribute("aria-disabled", "true")
+
+
+def test_mha_lib_speaks_when_h_does_not_divide_d_model(demo: DemoPage) -> None:
+    page = demo.page
+    page.get_by_label("d_model numbers").fill("10")
+    page.get_by_label("h heads", exact=True).fill("3")
+    with pytest.raises(ValueError, match="divisible") as raised:
+        MultiHeadAttention(10, 3)
+    expect(page.locator(".mha-error")).to_have_text(str(raised.value))
+    expect(page.get_by_label("d_model numbers")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("table")).to_be_hidden()
+    page.get_by_label("h heads", exact=True).fill("5")
+    expect(page.locator(".mha-error")).to_have_count(0)
+    expect(page.locator("table")).to_be_visible()
+
+
+def test_a_size_that_cannot_be_is_answered(demo: DemoPage) -> None:
+    complaint = "N must be a whole number from 1 to 1,000,000."
+    field = demo.page.get_by_label("N tokens")
+    for typed in ("", "0", "-2", "2.5", "1000001"):
+        field.fill(typed)
+        expect(demo.page.locator(".mha-error")).to_have_text(complaint)
+        expect(field).to_have_value(typed)
+        expect(field).to_have_accessible_description(complaint)
+        field.fill("4")
+        expect(demo.page.locator(".mha-error")).to_have_count(0)
+
+
+def test_changing_h_is_seen_to_leave_every_count_the_same(demo: DemoPage) -> None:
+    page = demo.page
+    page.get_by_label("Sizes").select_option("bert")
+    table = page.locator("table").inner_text()
+    for count in ("589,824", "1,769,472", "2,304", "2,359,296", "3,072"):
+        assert count in table
+    page.get_by_label("h heads", exact=True).fill("1")
+    seen = page.locator(".mha-parameters [aria-live]")
+    expect(seen).to_contain_text("h went from 12 to 1, and d_k from 64 to 768")
+    expect(seen).to_contain_text("leaves every count the same: 2,359,296 weights and 3,072 biases")
+    assert page.locator("table").inner_text() == table
+    expect(page.get_by_label("Sizes")).to_have_value("own")
+
+
+def test_gpt3s_scores_are_large(demo: DemoPage) -> None:
+    demo.page.get_by_label("Sizes").select_option("gpt3")
+    demo.set(step="score")
+    expect(demo.page.locator(".mha-panel")).to_contain_text("402,653,184 numbers: 1.5 GiB")
+    expect(demo.page.locator("svg")).to_have_count(0)
+
+
+def test_the_drawing_keeps_each_number_with_its_head(demo: DemoPage) -> None:
+    """After `view`, row i of every token's matrix is head i's; after `transpose`, matrix i is."""
+    demo.set(**DIFFERENT)
+    fills = demo.page.evaluate(
+        """() => [...document.querySelectorAll('.mha-tensor')].map(tensor =>
+          [...tensor.querySelectorAll('svg')].map(svg =>
+            [...svg.querySelectorAll('.mha-cell')].map(cell => cell.style.fill)))"""
+    )
+    one, two = "var(--mha-head-0)", "var(--mha-head-1)"
+    row = [one] * 4 + [two] * 4
+    before, viewed, split = fills
+    assert before == [row * 5]
+    assert viewed == [row] * 5
+    assert split == [[one] * 20, [two] * 20]
+
+
+def test_a_live_region_is_not_read_out_again_unchanged(demo: DemoPage) -> None:
+    demo.page.evaluate(
+        """() => {
+          window.news = 0;
+          const line = document.querySelector('.mha-careful');
+          new MutationObserver(() => window.news++).observe(line, { childList: true });
+        }"""
+    )
+    demo.set(step="merge")
+    assert demo.page.evaluate("window.news") == 0
+    demo.set(N=5)
+    assert demo.page.evaluate("window.news") == 1
+
+
+@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 1280), (False, 390)])
+def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> None:
+    # Over http, because axe reads the stylesheets, which file:// refuses.
+    with open_demo(ShapeStepper(), tmp_path, dark=dark, width=width, over="http") as demo:
+        for step in steps_in_page(demo):
+            demo.set(step=step["id"])
+            assert demo.page.evaluate("document.documentElement.scrollWidth") <= width, step["id"]
+        for state in ({"step": "split"}, presets_in_page(demo)["gpt3"], {"h": 7}):
+            demo.set(**state)
+            assert demo.page.evaluate("document.documentElement.scrollWidth") <= width, state
+            found = Axe().run(demo.page, ".mha").response["violations"]
+            serious = [each for each in found if each["impact"] in ("serious", "critical")]
+            assert not serious, (state, json.dumps(serious, indent=1)[:2000])

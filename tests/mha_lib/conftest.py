@@ -1,0 +1,9 @@
+"""Every test of this room starts from the same random numbers."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
