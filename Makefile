@@ -22,6 +22,9 @@ ifneq ($(SERVE),0)
 	@$(PY) -m book.serve --port $(PORT)
 endif
 
+serve: setup ## serve what is built
+	@$(PY) -m book.serve --port $(PORT)
+
 test: ## set up, build, lint, and run the tests that finish in under 5 minutes
 	@scripts/setup.sh tests
 	@$(PY) -m book.build

@@ -1,10 +1,21 @@
-"""Opens Chromium the same way for measurements and for tests, with the outside shut."""
+"""Opens Chromium the same way for measurements and for tests, with the outside shut.
+
+No measurement itself. It stands here because tests may import benchmarks and not the other
+way round, and because a measurement and a test of one page must see the same browser.
+`python -m benchmarks.chromium` prints the browser that is found, or nothing; set-up asks
+with a Python that has no Playwright yet, so that is imported where it is used.
+"""
+
+from __future__ import annotations
 
 import atexit
 import shutil
 from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from playwright.sync_api import Browser, BrowserContext, Route, sync_playwright
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Route
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 # The first two: no sandbox and no graphics in a container. The rest keep the browser
@@ -21,15 +32,35 @@ ARGUMENTS = [
 LOCAL = ("http://127.0.0.1", "http://localhost", "file:", "data:", "blob:", "about:")
 
 
+def browser_on_path() -> str | None:
+    """Return the path of an installed browser, or None."""
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def browser_path() -> str | None:
+    """Return the path of the browser to drive, that on PATH or Playwright's own, or None."""
+    path = browser_on_path()
+    if path:
+        return path
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return None
+    with sync_playwright() as playwright:
+        own = playwright.chromium.executable_path
+    return own if Path(own).exists() else None
+
+
 @cache
 def shared_browser() -> Browser:
     """Return this process's one Chromium: that on PATH, else Playwright's own.
 
     One, because Playwright's plain interface can be started once in a thread.
     """
+    from playwright.sync_api import sync_playwright
+
     playwright = sync_playwright().start()
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+    browser = playwright.chromium.launch(executable_path=browser_on_path(), args=ARGUMENTS)
 
     def close() -> None:
         browser.close()
@@ -49,3 +80,7 @@ def shut_outside(context: BrowserContext) -> list[str]:
 
     context.route(lambda address: not address.startswith(LOCAL), refuse)
     return tried
+
+
+if __name__ == "__main__":
+    print(browser_path() or "")

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 SITE = Path(__file__).resolve().parents[1] / "_build" / "site"
+PORT = 8000
+PORTS = range(1, 65536)
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
@@ -21,9 +24,18 @@ class QuietHandler(SimpleHTTPRequestHandler):
         """Print nothing: a line for every file hides what matters."""
 
 
-def server(folder: Path, port: int) -> ThreadingHTTPServer:
+class QuietServer(ThreadingHTTPServer):
+    """Does not report a reader who leaves before the answer is out."""
+
+    def handle_error(self, *about: Any) -> None:
+        """Report an error, but not that of a connection which the browser closed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(*about)
+
+
+def server(folder: Path, port: int) -> QuietServer:
     """Return a server of `folder` on this machine alone; port 0 picks a free one."""
-    return ThreadingHTTPServer(("127.0.0.1", port), partial(QuietHandler, directory=str(folder)))
+    return QuietServer(("127.0.0.1", port), partial(QuietHandler, directory=str(folder)))
 
 
 @contextlib.contextmanager
@@ -31,21 +43,27 @@ def serving(folder: Path) -> Iterator[str]:
     """Serve `folder` in the background and yield its address."""
     with server(folder, 0) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_port}/"
-        running.shutdown()
+        try:
+            yield f"http://127.0.0.1:{running.server_port}/"
+        finally:
+            running.shutdown()
 
 
 def main() -> None:
     """Serve the site until Ctrl+C."""
     parser = argparse.ArgumentParser(description="Serve the built site.")
-    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--port", type=int, default=PORT)
     port = parser.parse_args().port
-    if not SITE.is_dir():
-        sys.exit(f"book.serve: {SITE} is not there; build it with: make site SERVE=0")
+    if not (SITE / "index.html").is_file():
+        sys.exit(f"book.serve: {SITE} holds no site; build it with: make site SERVE=0")
+    if port not in PORTS:
+        last = PORTS.stop - 1
+        sys.exit(f"book.serve: port {port} is not between {PORTS.start} and {last}; try {PORT}")
     try:
         running = server(SITE, port)
     except OSError as refused:
-        sys.exit(f"book.serve: port {port}: {refused.strerror}; try: make site PORT={port + 1}")
+        other = port + 1 if port >= 1024 and port + 1 in PORTS else PORT  # lower: for root alone
+        sys.exit(f"book.serve: port {port}: {refused.strerror}; try: make serve PORT={other}")
     print(f"The course is at http://localhost:{port} (Ctrl+C stops it)", flush=True)
     with running, contextlib.suppress(KeyboardInterrupt):
         running.serve_forever()

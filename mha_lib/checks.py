@@ -1,10 +1,11 @@
-"""What can be wrong with a number or a name, said with its value and with the way out.
+"""What can be wrong with a number, a switch or a name, said with its value and the way out.
 
 Nothing here computes attention; reading the library, leave this file for last.
 """
 
 import math
 import operator
+from numbers import Real
 
 BACKENDS = ("auto", "explicit", "sdpa")
 
@@ -20,12 +21,14 @@ def check_size(name: str, size: int) -> int:
     Traceback (most recent call last):
     ValueError: num_heads=0 is not a positive whole number; use 1 or more
     """
-    complaint = f"{name}={size!r} is not a positive whole number; use 1 or more"
+    complaint = f"{given(name, size)} is not a positive whole number; use 1 or more"
     if isinstance(size, bool):
         raise TypeError(complaint)
     try:
         whole = operator.index(size)
     except TypeError:
+        if isinstance(size, Real) and size >= 1 and float(size).is_integer():
+            complaint = f"{name}={size!r} is a float; pass int({name}), or divide with //"
         raise TypeError(complaint) from None
     if whole < 1:
         raise ValueError(complaint)
@@ -90,34 +93,76 @@ def check_backend(backend: str) -> str:
 
 
 def check_dropout(dropout: float) -> float:
-    """Return `dropout` if it is a probability below 1.
+    """Return `dropout` as a float if it is a probability below 1.
 
     >>> check_dropout(1.0)
     Traceback (most recent call last):
-    ValueError: dropout=1.0 is not a probability from 0 up to, but not, 1; use 0.1, for example
+    ValueError: dropout=1.0 is not a probability of at least 0 and below 1; use 0.1, for example
     """
-    complaint = (
-        f"dropout={dropout!r} is not a probability from 0 up to, but not, 1; use 0.1, for example"
-    )
-    if isinstance(dropout, bool) or not isinstance(dropout, int | float):
-        raise TypeError(complaint)
-    if not 0 <= dropout < 1:
-        raise ValueError(complaint)
-    return dropout
+    must_be = "a probability of at least 0 and below 1; use 0.1, for example"
+    number = _check_number("dropout", dropout, must_be)
+    if not 0 <= number < 1:
+        raise ValueError(f"dropout={dropout!r} is not {must_be}")
+    return number
 
 
 def check_scale(scale: float) -> float:
-    """Return `scale` if it is a finite number.
+    """Return `scale` as a float if it is a finite number.
 
     >>> check_scale(float("inf"))
     Traceback (most recent call last):
     ValueError: scale=inf is not a finite number; leave it out for 1/sqrt(d_k), or pass a float
     """
-    complaint = (
-        f"scale={scale!r} is not a finite number; leave it out for 1/sqrt(d_k), or pass a float"
-    )
-    if isinstance(scale, bool) or not isinstance(scale, int | float):
-        raise TypeError(complaint)
-    if not math.isfinite(scale):
-        raise ValueError(complaint)
-    return scale
+    must_be = "a finite number; leave it out for 1/sqrt(d_k), or pass a float"
+    number = _check_number("scale", scale, must_be)
+    if not abs(number) < math.inf:
+        raise ValueError(f"scale={scale!r} is not {must_be}")
+    return number
+
+
+def check_switch(name: str, switch: bool) -> bool:
+    """Return `switch` if it is True or False.
+
+    >>> check_switch("trace", 1)
+    Traceback (most recent call last):
+    TypeError: trace=1 is not a bool; pass True or False
+    """
+    if not isinstance(switch, bool):
+        raise TypeError(f"{given(name, switch)} is not a bool; pass True or False")
+    return switch
+
+
+def check_causal(causal: bool) -> bool:
+    """Return `causal` if it is True or False; a mask has a place of its own.
+
+    >>> check_causal([[True, False], [True, True]])
+    Traceback (most recent call last):
+    TypeError: causal=[[True, False], [True, True]] is not a bool; pass a mask as mask
+    """
+    if isinstance(causal, list | tuple) or _shape(causal):
+        raise TypeError(f"{given('causal', causal)} is not a bool; pass a mask as mask")
+    return check_switch("causal", causal)
+
+
+def given(name: str, value: object) -> str:
+    """Say what was given: its value, or only the shape of what would fill the screen.
+
+    >>> given("L", -1)
+    'L=-1'
+    """
+    shape = _shape(value)
+    return f"{name} of shape {shape}" if shape else f"{name}={value!r}"
+
+
+def _check_number(name: str, number: float, must_be: str) -> float:
+    """Return `number` as a float, whichever library's number it is."""
+    if isinstance(number, Real) and not isinstance(number, bool):
+        return float(number)
+    if hasattr(number, "__float__") and not isinstance(number, bool) and not _shape(number):
+        raise TypeError(f"{name}={number!r} is of type {type(number).__name__}; pass float({name})")
+    raise TypeError(f"{given(name, number)} is not {must_be}")
+
+
+def _shape(value: object) -> tuple[int, ...]:
+    """Return the shape of an array or tensor; () for all else."""
+    return tuple(getattr(value, "shape", ()))

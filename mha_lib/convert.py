@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from mha_lib.multihead import MultiHeadAttention
+from mha_lib.tensor_checks import float_weight
 
 
 def from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
@@ -26,7 +27,8 @@ def from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
     """
     if not isinstance(module, nn.MultiheadAttention):
         raise TypeError(
-            f"module is a {type(module).__name__}; from_torch takes a torch.nn.MultiheadAttention"
+            f"module is of type {type(module).__name__}; "
+            "from_torch takes a torch.nn.MultiheadAttention"
         )
     for option, is_on in (
         ("add_bias_kv", module.bias_k is not None),
@@ -54,14 +56,16 @@ def from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
 def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
     """Make a batch-first `torch.nn.MultiheadAttention` that computes what `layer` computes.
 
-    It gets copies of the weights. Its boolean masks say what to ignore: pass it `~mask`.
+    It gets copies of the weights. Its boolean masks say what to ignore, True = ignore: pass it
+    `key_padding_mask=~key_mask`, and `attn_mask=~mask` where mask is (L, S). Another mask it
+    takes with batch and heads in one axis, `~mask.expand(B, h, L, S).flatten(0, 1)`, (B*h, L, S).
 
     Args:
         layer: One whose heads share embed_dim among them, and that is not causal.
 
     Raises:
         ValueError: `layer` has what torch's module has not: another head_dim, causal=True.
-        TypeError: `layer` is something else.
+        TypeError: `layer` is something else, or a projection of it is no `nn.Linear` any more.
 
     >>> ours = MultiHeadAttention(8, 2)
     >>> x = torch.randn(3, 5, 8)
@@ -69,7 +73,16 @@ def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
     True
     """
     if not isinstance(layer, MultiHeadAttention):
-        raise TypeError(f"layer is a {type(layer).__name__}; to_torch takes a MultiHeadAttention")
+        raise TypeError(
+            f"layer is of type {type(layer).__name__}; to_torch takes a mha_lib.MultiHeadAttention"
+        )
+    for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+        projection = layer.get_submodule(name)
+        if float_weight(projection) is None:
+            raise TypeError(
+                f"layer.{name} is not an nn.Linear with floating-point weights, but {projection}; "
+                "convert the layer as it was before that was quantised or replaced"
+            )
     if layer.num_heads * layer.head_dim != layer.embed_dim:
         raise ValueError(
             f"num_heads={layer.num_heads} times head_dim={layer.head_dim} is not "

@@ -11,7 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mha_lib.checks import check_backend
+from mha_lib.checks import (
+    check_backend,
+    check_causal,
+    check_dropout,
+    check_scale,
+    check_switch,
+)
 from mha_lib.masks import visible_keys
 from mha_lib.tensor_checks import check_attention_inputs
 from mha_lib.trace import AttentionTrace
@@ -63,15 +69,18 @@ def attention(
         key: (B, h, S, d_k).
         value: (B, h, S, d_v).
         mask: Boolean, True = keep, broadcastable to (B, h, L, S). A query that may look at
-            no key gets zeros, and sends no gradient back.
+            no key gets zeros, and sends no gradient back. Hidden keys and values must be finite
+            all the same: a NaN behind the mask may reach the output, as in torch.
         causal: Hide the keys that come later than the query. The last query stands beside
             the last key, so with L < S the queries are the newest tokens.
-        scale: What the scores are multiplied by; 1/sqrt(d_k) unless given.
-        dropout: Probability with which a weight is dropped, from 0 up to but not 1. It is
+        scale: What the scores are multiplied by; 1/sqrt(d_k) unless given. To learn it, pass
+            1.0 and multiply query by it.
+        dropout: Probability with which a weight is dropped, at least 0 and below 1. It is
             applied whenever it is above 0: the caller knows whether this is training.
         backend: "explicit" is the formula line by line, with scores and softmax in float32
             or wider; "sdpa" is torch's `scaled_dot_product_attention`, whose fused kernels
-            never hold all the scores; "auto" chooses, at present always "sdpa".
+            never hold all the scores; "auto" chooses, at present always "sdpa". Second
+            derivatives need "explicit": the fused kernels have none.
         trace: Return every step instead of the output alone. The fused backend has no steps
             to show, so a trace is always computed by the explicit one.
 
@@ -80,7 +89,8 @@ def attention(
 
     Raises:
         ValueError: Sizes, devices or numbers that do not fit together.
-        TypeError: A dtype that cannot be used, or a mask that is not boolean.
+        TypeError: A dtype that cannot be used, a mask that is not boolean, or an option that
+            is not the number or switch it must be.
 
     >>> query = torch.tensor([[[[4.0, 0.0]]]])  # (1, 1, 1, 2): one query, which asks for [1, 0]
     >>> key = torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])  # (1, 1, 2, 2): two keys
@@ -90,10 +100,12 @@ def attention(
     >>> attention(query, key, value, trace=True).weights.round(decimals=3)
     tensor([[[[0.9440, 0.0560]]]])
     """
-    check_attention_inputs(query, key, value, mask, scale, dropout)
+    check_attention_inputs(query, key, value, mask)
+    check_causal(causal)
+    check_switch("trace", trace)
     check_backend(backend)
-    if scale is None:
-        scale = query.shape[-1] ** -0.5
+    dropout = check_dropout(dropout)
+    scale = query.shape[-1] ** -0.5 if scale is None else check_scale(scale)
     if trace:
         return explicit_attention(query, key, value, mask, causal, scale, dropout)
     if backend == "explicit":
@@ -188,6 +200,13 @@ def fused_attention(
     >>> torch.allclose(fused_attention(q, k, v, None, True, 0.5, 0.0), steps.output, atol=1e-6)
     True
     """
+    # A kernel may hide with -inf before it multiplies by the scale, and look for the greatest
+    # score before as well. Both are right for a scale above 0 only: let query take the sign.
+    if scale < 0:
+        query, scale = -query, -scale
+    elif scale == 0:
+        query, scale = query * 0.0, 1.0
+
     L, S = query.shape[-2], key.shape[-2]
     # torch aligns is_causal top-left; with L == S that is the same as our bottom-right, and
     # the kernel then skips the hidden blocks, which it cannot do for a mask.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mha_lib.checks import check_size
+from mha_lib.checks import check_size, given
 from mha_lib.tensor_checks import check_tensor
 
 
@@ -56,14 +56,22 @@ def key_mask_from_lengths(lengths: Tensor | Sequence[int], max_length: int | Non
         (B, S), boolean, True = a real token: what `MultiHeadAttention` takes as `key_mask`.
 
     Raises:
-        ValueError: Not one axis, no sequence, or a length below 0 or above max_length.
+        ValueError: Not one axis, no sequence, a length below 0 or above max_length, or only
+            lengths of 0 and no max_length.
         TypeError: Lengths that are not whole numbers.
 
     >>> key_mask_from_lengths([3, 1]).int()
     tensor([[1, 1, 1],
             [1, 0, 0]], dtype=torch.int32)
     """
-    lengths = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths)
+    if not isinstance(lengths, Tensor):
+        try:
+            lengths = torch.tensor(lengths)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(
+                f"{given('lengths', lengths)} is not one whole number for each sequence; "
+                "pass a list such as [3, 1]"
+            ) from None
     if lengths.dim() != 1 or lengths.numel() == 0:
         raise ValueError(
             f"lengths has shape {tuple(lengths.shape)}; pass one length for each sequence, (B,)"
@@ -73,6 +81,10 @@ def key_mask_from_lengths(lengths: Tensor | Sequence[int], max_length: int | Non
     shortest, longest = int(lengths.min()), int(lengths.max())
     if shortest < 0:
         raise ValueError(f"lengths has {shortest}; a length is 0 or more")
+    if longest == 0 and max_length is None:
+        raise ValueError(
+            "lengths has no length above 0, so the number of keys is not known; pass max_length"
+        )
     S = check_size("max_length", longest if max_length is None else max_length)
     if longest > S:
         raise ValueError(f"lengths has {longest}, above max_length={S}; use {longest} or more")

@@ -6,9 +6,16 @@ Letters in shapes: B batch, h heads, L queries, S keys, d_model = embed_dim, d_k
 import torch
 from torch import Tensor, nn
 
-from mha_lib.checks import check_backend, check_dropout, check_head_dim, check_size
+from mha_lib.checks import (
+    check_backend,
+    check_causal,
+    check_dropout,
+    check_head_dim,
+    check_size,
+    check_switch,
+)
 from mha_lib.functional import attention
-from mha_lib.tensor_checks import check_layer_inputs
+from mha_lib.tensor_checks import check_layer_inputs, check_parameter_dtype, float_weight
 from mha_lib.trace import AttentionTrace, MultiHeadTrace
 
 
@@ -26,7 +33,7 @@ class MultiHeadAttention(nn.Module):
         causal: Hide the keys that come later than the query, in every call.
         backend: What computes the attention: "auto", "explicit" or "sdpa"; see `attention`.
         device: Where the parameters are made.
-        dtype: Their dtype.
+        dtype: Their dtype: float16, bfloat16, float32 or float64; torch's default unless given.
 
     The four projections are `nn.Linear`: q_proj, k_proj, v_proj, out_proj. They are made in
     this order and begin as `nn.Linear` begins.
@@ -34,7 +41,8 @@ class MultiHeadAttention(nn.Module):
     Raises:
         ValueError: num_heads does not divide embed_dim and head_dim is not given; a size
             below 1; dropout outside [0, 1); an unknown backend.
-        TypeError: A size that is not a whole number.
+        TypeError: A size that is not a whole number, a switch that is not True or False, or a
+            dtype that attention cannot use.
 
     >>> layer = MultiHeadAttention(embed_dim=8, num_heads=2)
     >>> x = torch.randn(3, 5, 8)  # (B, N, d_model)
@@ -67,8 +75,10 @@ class MultiHeadAttention(nn.Module):
         self.kdim = self.embed_dim if kdim is None else check_size("kdim", kdim)
         self.vdim = self.embed_dim if vdim is None else check_size("vdim", vdim)
         self.dropout = check_dropout(dropout)
-        self.causal = causal
+        self.causal = check_causal(causal)
         self.backend = check_backend(backend)
+        check_switch("bias", bias)
+        check_parameter_dtype(dtype)
 
         # One matrix holds the projections of all heads: rows i*d_k to (i+1)*d_k are head i's.
         heads_dim = self.num_heads * self.head_dim  # h * d_k
@@ -94,7 +104,8 @@ class MultiHeadAttention(nn.Module):
             key: (B, S, kdim); query unless given (self-attention).
             value: (B, S, vdim); key unless given.
             mask: Boolean, True = keep, broadcastable to (B, h, L, S).
-            key_mask: Boolean, True = a real token and not padding, (B, S).
+            key_mask: Boolean, True = a real token and not padding, (B, S). Padding must be
+                finite all the same, and so must all that `mask` hides.
             trace: Return every step instead of the output alone.
 
         Returns:
@@ -139,7 +150,7 @@ class MultiHeadAttention(nn.Module):
         output: Tensor = self.out_proj(concat)  # (B, L, h*d_k) -> (B, L, d_model)
         if isinstance(heads, AttentionTrace):
             return MultiHeadTrace.of(
-                heads, concat=concat, output=output, out_weight=self.out_proj.weight
+                heads, concat=concat, output=output, out_weight=float_weight(self.out_proj)
             )
         return output
 
@@ -159,8 +170,9 @@ def split_heads(x: Tensor, head_dim: int) -> Tensor:
     tensor([[1, 2],
             [5, 6]])
     """
-    B, N, _ = x.shape
-    return x.view(B, N, -1, head_dim).transpose(1, 2)  # (B, N, h, d_k) -> (B, h, N, d_k)
+    B, N, width = x.shape
+    x = x.view(B, N, width // head_dim, head_dim)  # (B, N, h * d_k) -> (B, N, h, d_k)
+    return x.transpose(1, 2)  # (B, N, h, d_k) -> (B, h, N, d_k)
 
 
 def merge_heads(x: Tensor) -> Tensor:

@@ -6,12 +6,14 @@ Nothing here computes attention; reading the library, leave this file for last.
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
-
-from mha_lib.checks import check_dropout, check_scale
+from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from mha_lib.multihead import MultiHeadAttention
+
+# What autocast turns into one another; it leaves float64 alone.
+AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+DTYPES = (*AUTOCAST_DTYPES, torch.float64)
 
 
 def check_tensor(name: str, x: Tensor) -> Tensor:
@@ -19,14 +21,53 @@ def check_tensor(name: str, x: Tensor) -> Tensor:
 
     >>> check_tensor("mask", [True, False])
     Traceback (most recent call last):
-    TypeError: mask is a list; pass a torch.Tensor, for example torch.as_tensor(mask)
+    TypeError: mask is of type list; pass a torch.Tensor, for example torch.as_tensor(mask)
     """
     if not isinstance(x, Tensor):
         raise TypeError(
-            f"{name} is a {type(x).__name__}; "
+            f"{name} is of type {type(x).__name__}; "
             f"pass a torch.Tensor, for example torch.as_tensor({name})"
         )
     return x
+
+
+def check_parameter_dtype(dtype: torch.dtype | None) -> None:
+    """Refuse parameters that attention cannot compute with; None is torch's default dtype.
+
+    >>> check_parameter_dtype(torch.int64)
+    Traceback (most recent call last):
+    TypeError: dtype=torch.int64 is not one that attention takes; use torch.float16, \
+torch.bfloat16, torch.float32 or torch.float64
+    """
+    if dtype is not None and dtype not in DTYPES:
+        *others, last = [str(each) for each in DTYPES]
+        raise TypeError(
+            f"dtype={dtype!r} is not one that attention takes; use {', '.join(others)} or {last}"
+        )
+
+
+def check_dtype(name: str, x: Tensor) -> None:
+    """Refuse numbers that attention cannot compute with.
+
+    >>> check_dtype("query", torch.tensor([7, 2]))
+    Traceback (most recent call last):
+    TypeError: query has dtype torch.int64; attention takes float16, bfloat16, float32 or float64, \
+so pass query.float() (token numbers become vectors in an nn.Embedding first)
+    """
+    if x.dtype in DTYPES:
+        return
+    if x.is_complex():
+        # .float() would drop the imaginary half without a word.
+        way_out = f"torch.view_as_real({name}).flatten(-2), each number as two features"
+    elif x.is_floating_point():
+        way_out = f"{name}.float()"
+    else:
+        way_out = f"{name}.float() (token numbers become vectors in an nn.Embedding first)"
+    *others, last = [str(each).removeprefix("torch.") for each in DTYPES]
+    raise TypeError(
+        f"{name} has dtype {x.dtype}; attention takes {', '.join(others)} or {last}, "
+        f"so pass {way_out}"
+    )
 
 
 def check_mask(name: str, mask: Tensor, device: torch.device) -> None:
@@ -74,7 +115,7 @@ its axis for keys has 6, and should have 7 or 1
         hint = ""
         if len(shape) == 3 and meaning == "heads" and size == B:
             hint = "; if it has one mask for each sequence pass mask[:, None]"
-        if len(shape) == 2 and shape == (B, S) and B > 1:
+        if shape == (B, S):
             hint = "; if it says which keys are real pass mask[:, None, None]"
         should = f"{wanted} or 1" if wanted != 1 else "1"
         raise ValueError(
@@ -87,13 +128,11 @@ def check_attention_inputs(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    scale: float | None,
-    dropout: float,
 ) -> None:
     """Refuse what `attention` cannot use.
 
     >>> x = torch.ones(2, 5, 8)
-    >>> check_attention_inputs(x, x, x, None, None, 0.0)
+    >>> check_attention_inputs(x, x, x, None)
     Traceback (most recent call last):
     ValueError: query has shape (2, 5, 8), but attention takes (B, h, L, d_k); for a single head \
 pass query.unsqueeze(1)
@@ -118,7 +157,7 @@ pass query.unsqueeze(1)
                 f"{name} has shape {tuple(x.shape)}, with nothing in it; "
                 f"attention takes {axes}, each but B at least 1"
             )
-        _check_floating(name, x)
+        check_dtype(name, x)
         if x is not query:
             _check_same_device(name, x, query)
             if x.dtype != query.dtype:
@@ -141,10 +180,6 @@ pass query.unsqueeze(1)
     if mask is not None:
         check_mask("mask", mask, query.device)
         check_mask_shape(mask, B, h, L, S)
-    if dropout:
-        check_dropout(dropout)
-    if scale is not None:
-        check_scale(scale)
 
 
 def check_layer_inputs(
@@ -216,27 +251,35 @@ def _check_tokens(name: str, x: Tensor, length: str, width_name: str, width: int
             f"{name} has width {x.shape[2]}, but the layer has {width_name}={width}; "
             f"pass {name} with {width} features, or make the layer with {width_name}={x.shape[2]}"
         )
-    _check_floating(name, x)
+    check_dtype(name, x)
 
 
-def _check_floating(name: str, x: Tensor) -> None:
-    if not x.is_floating_point():
-        raise TypeError(
-            f"{name} has dtype {x.dtype}; attention takes floating-point numbers, so pass "
-            f"{name}.float() (token numbers become vectors in an nn.Embedding first)"
-        )
+def float_weight(projection: nn.Module) -> Tensor | None:
+    """Return the matrix that `projection` multiplies by, None where that is not so simple.
+
+    A projection may have been quantised, wrapped or replaced since the layer was made; it then
+    brings its own rule for what it can meet.
+
+    >>> float_weight(nn.Linear(4, 6)).shape
+    torch.Size([6, 4])
+    >>> float_weight(nn.Identity())
+    """
+    if isinstance(projection, nn.Linear) and projection.weight.is_floating_point():
+        return projection.weight
+    return None
 
 
 def _check_fits_weights(query: Tensor, layer: "MultiHeadAttention") -> None:
     """Refuse a query that the layer's weights cannot meet."""
-    weight = layer.q_proj.weight
+    weight = float_weight(layer.q_proj)
+    if weight is None:
+        return
     if query.device != weight.device:
         raise ValueError(
             f"query is on {query.device}, but the layer is on {weight.device}; "
             f"pass query.to({str(weight.device)!r}), or move the layer"
         )
-    # Quantised weights are integers and bring their own rule for what they can meet.
-    if query.dtype != weight.dtype and weight.is_floating_point() and not _autocast_is_on(query):
+    if not _dtypes_meet(query, weight):
         raise TypeError(
             f"query has dtype {query.dtype}, but the layer has {weight.dtype}; "
             f"pass query.to({weight.dtype}), or turn the layer with layer.to({query.dtype})"
@@ -251,7 +294,7 @@ def _check_goes_with_query(name: str, x: Tensor, query: Tensor) -> None:
             f"they must be the same, so expand {name} where it is shared"
         )
     _check_same_device(name, x, query)
-    if x.dtype != query.dtype and not _autocast_is_on(query):
+    if not _dtypes_meet(x, query):
         raise TypeError(_dtypes_differ(name, x, query))
 
 
@@ -270,9 +313,13 @@ def _check_same_length(S: int, values: int) -> None:
         )
 
 
-def _autocast_is_on(x: Tensor) -> bool:
+def _dtypes_meet(x: Tensor, other: Tensor) -> bool:
+    """Whether a product can take both, on the device of `x`."""
+    if x.dtype == other.dtype:
+        return True
     kind = x.device.type
-    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    autocast_is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return autocast_is_on and x.dtype in AUTOCAST_DTYPES and other.dtype in AUTOCAST_DTYPES
 
 
 def _dtypes_differ(name: str, x: Tensor, query: Tensor) -> str:

@@ -116,6 +116,7 @@ class MultiHeadTrace(AttentionTrace):
         concat: (B, L, h * d_v), the heads side by side.
         output: (B, L, d_model), what the layer returns without a trace.
         out_weight: (d_model, h * d_v), W_O as `out_proj` holds it; `contributions` needs it.
+            None where `out_proj` holds no such matrix, being quantised or replaced.
 
     The others are those of `AttentionTrace`.
 
@@ -128,7 +129,7 @@ class MultiHeadTrace(AttentionTrace):
     """
 
     concat: Tensor
-    out_weight: Tensor = field(repr=False)
+    out_weight: Tensor | None = field(repr=False)
 
     STEPS: ClassVar[tuple[Step, ...]] = (
         Step("q", "split(q_proj(query))", ("B", "h", "L", "d_k")),
@@ -141,7 +142,7 @@ class MultiHeadTrace(AttentionTrace):
 
     @classmethod
     def of(
-        cls, heads: AttentionTrace, *, concat: Tensor, output: Tensor, out_weight: Tensor
+        cls, heads: AttentionTrace, *, concat: Tensor, output: Tensor, out_weight: Tensor | None
     ) -> Self:
         """Add the layer's last two steps to what its heads did."""
         return cls(**{**vars(heads), "output": output}, concat=concat, out_weight=out_weight)
@@ -155,6 +156,9 @@ class MultiHeadTrace(AttentionTrace):
         2021, "A Mathematical Framework for Transformer Circuits"). Computed when first asked
         for, with `out_proj`'s weight as it is then.
 
+        Raises:
+            TypeError: `out_weight` is None.
+
         >>> import torch
         >>> from mha_lib import MultiHeadAttention
         >>> layer = MultiHeadAttention(8, 2)
@@ -163,6 +167,11 @@ class MultiHeadTrace(AttentionTrace):
         >>> torch.allclose(total, trace.output, atol=1e-6)
         True
         """
+        if self.out_weight is None:
+            raise TypeError(
+                "out_proj is not an nn.Linear with floating-point weights, so W_O cannot be cut "
+                "into heads; trace the layer as it was before out_proj was quantised or replaced"
+            )
         h, d_v = self.head_out.shape[1], self.head_out.shape[3]
         per_head = self.out_weight.reshape(-1, h, d_v)  # (d_model, h*d_v) -> (d_model, h, d_v)
         per_head = per_head.permute(1, 2, 0)  # (d_model, h, d_v) -> (h, d_v, d_model)

@@ -13,13 +13,18 @@ compiled=$(mktemp)
 trap 'rm -f "$constraint" "$compiled"' EXIT
 echo "torch==${torch_version}+cpu" >"$constraint"
 
-find_links=()
-for place in ${PIP_FIND_LINKS:-https://download.pytorch.org/whl/cpu}; do
-  find_links+=(--find-links "$place")
+# Where the CPU wheel is: in folders or pages of links that pip is told of too, or in
+# PyTorch's own index. That one also holds a few old versions of other packages, so the best
+# of both indexes counts, not the first.
+places=()
+for place in ${PIP_FIND_LINKS:-}; do
+  places+=(--find-links "$place")
 done
+[ ${#places[@]} -gt 0 ] ||
+  places=(--index https://download.pytorch.org/whl/cpu --index-strategy unsafe-best-match)
 .venv/bin/uv pip compile pyproject.toml --all-extras --quiet --upgrade \
-  --python-version 3.11 --constraint "$constraint" "${find_links[@]}" \
-  --no-header --no-annotate --no-emit-find-links --output-file "$compiled"
+  --python-version 3.11 --constraint "$constraint" "${places[@]}" \
+  --no-header --no-annotate --output-file "$compiled"
 
 {
   echo "# The full lock, written by scripts/lock.sh (make lock) from pyproject.toml."

@@ -1,5 +1,7 @@
 """Fixtures for every room."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -11,3 +13,12 @@ def device(request: pytest.FixtureRequest) -> str:
     """Each device this machine has: a test that takes it runs once on each."""
     name: str = request.param
     return name
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """Return the built site's folder. The make targets build it before tests run."""
+    # Here, not above: only tests of the site need what builds it.
+    from book.build import built_site
+
+    return built_site()

@@ -1,9 +1,14 @@
 """The lock installs anywhere, and is what is installed here."""
 
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
@@ -41,3 +46,33 @@ def test_every_declared_dependency_is_locked() -> None:
 def test_what_is_installed_is_what_is_locked() -> None:
     installed = {name: version(name.split("[")[0]).split("+")[0] for name in PINS}
     assert installed == PINS
+
+
+@pytest.mark.parametrize(
+    ("find_links", "places"),
+    [
+        ("/wheels https://example.org/links", "--find-links /wheels --find-links https://example"),
+        ("", "--index https://download.pytorch.org/whl/cpu --index-strategy unsafe-best-match"),
+    ],
+    ids=["pip is told of folders", "pip is told of nothing"],
+)
+def test_the_cpu_wheel_is_looked_for_where_it_is(
+    tmp_path: Path, find_links: str, places: str
+) -> None:
+    uv = tmp_path / ".venv" / "bin" / "uv"
+    uv.parent.mkdir(parents=True)
+    uv.write_text(
+        "#!/bin/bash\n"
+        'echo "$@" >asked\n'
+        "while [ $# -gt 1 ]; do\n"
+        '  [ "$1" = --output-file ] && echo "torch==1.0+cpu" >"$2"\n'
+        "  shift\n"
+        "done\n"
+    )
+    uv.chmod(0o755)
+    (tmp_path / "scripts").mkdir()
+    script = shutil.copy(ROOT / "scripts" / "lock.sh", tmp_path / "scripts")
+    environment = {**os.environ, "PIP_FIND_LINKS": find_links}
+    subprocess.run([script], env=environment, check=True, capture_output=True)
+    assert places in (tmp_path / "asked").read_text()
+    assert (tmp_path / "requirements.txt").read_text().splitlines()[-2:] == ["-e .", "torch==1.0"]

@@ -9,10 +9,6 @@
   look.theme ||= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
-// The search page fetches every page it found, to show an excerpt. A page opened from
-// file:// may fetch nothing, so there it shows titles only.
-if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
-
 // The bibliography is marked as a list whose entries are not list items, so a screen
 // reader finds an empty list.
 document.addEventListener("DOMContentLoaded", () => {

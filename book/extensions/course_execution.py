@@ -3,10 +3,12 @@
 Jupyter Book reuses a chapter's outputs as long as its code cells are the same. It
 cannot see that mha_lib, which the cells call, has changed. So the cache lives in a
 folder named by a hash of mha_lib: new library, new folder, cells run again.
+The library that is hashed is the one that runs, whichever is installed.
 """
 
 import hashlib
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,13 @@ def set_cache_path(app: Sphinx, config: Config) -> None:
     config.nb_execution_cache_path = str(cache)
 
 
+def use_this_library(app: Sphinx, config: Config) -> None:
+    """Put this folder's mha_lib before an installed one, here and in the kernels."""
+    sys.path.insert(0, str(ROOT))
+    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, others)])
+
+
 def prepare_kernels(app: Sphinx, config: Config) -> None:
     """Set the environment that kernels inherit."""
     # A widget shows itself as it must on a page without a kernel.
@@ -46,17 +55,10 @@ def prepare_kernels(app: Sphinx, config: Config) -> None:
     (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
 
 
-def allow_parallel_reading(app: Sphinx, config: Config) -> None:
-    """Speak for an extension that does not say whether it is safe; it runs after reading."""
-    extension = app.extensions.get("sphinx_multitoc_numbering")
-    if extension is not None:
-        extension.parallel_read_safe = extension.parallel_write_safe = True
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
     # Priority 1: before myst-nb and Sphinx's environment look at the value.
     app.connect("config-inited", set_cache_path, priority=1)
+    app.connect("config-inited", use_this_library)
     app.connect("config-inited", prepare_kernels)
-    app.connect("config-inited", allow_parallel_reading)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

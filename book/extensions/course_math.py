@@ -10,6 +10,7 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.locale import _
 from sphinx.util.math import get_node_equation_number
 from sphinx.writers.html5 import HTML5Translator
 
@@ -32,7 +33,7 @@ def visit_display(translator: HTML5Translator, node: nodes.math_block) -> None:
     if node["number"]:
         number = get_node_equation_number(translator, node)
         translator.body.append(f'<span class="eqno">({number})')
-        translator.add_permalink_ref(node, "Link to this equation")
+        translator.add_permalink_ref(node, _("Link to this equation"))
         translator.body.append("</span>")
     # Sphinx has numbered the formula; the starred form keeps KaTeX from doing so too.
     tex = NUMBERED.sub(r"\\\1{\2*}", node.astext().strip())

@@ -44,6 +44,14 @@ def write_demo_files(app: Sphinx) -> None:
         (static / name).write_text(text, encoding="utf-8")
 
 
+def add_search_script(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Load search.js on the search page; deferred, so that Sphinx's own scripts come first."""
+    if pagename == "search":
+        app.add_js_file("search.js", loading_method="defer")
+
+
 def keep_used_icons(app: Sphinx, exception: Exception | None) -> None:
     """Cut the theme's icon font and icon rules down to what this site shows."""
     if exception or app.builder.format != "html":
@@ -74,7 +82,9 @@ def keep_used_icons(app: Sphinx, exception: Exception | None) -> None:
 
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells of every table
     for path in static.glob("vendor/fontawesome/webfonts/*.woff2"):
-        options = subset.Options(flavor="woff2")
+        # Obfuscated: the licence reserves the font's name for the whole font. Style sheets
+        # call it by a name of their own.
+        options = subset.Options(flavor="woff2", obfuscate_names=True)
         font = subset.load_font(str(path), options)
         subsetter = subset.Subsetter(options)
         subsetter.populate(unicodes=points)
@@ -91,6 +101,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
     app.connect("config-inited", find_own_files)
     app.connect("builder-inited", write_demo_files)
+    app.connect("html-page-context", add_search_script)
     # 900: after the theme has written its own last files.
     app.connect("build-finished", keep_used_icons, priority=900)
     app.add_css_file("site.css", priority=900)

@@ -18,8 +18,23 @@ _IMPORT = re.compile(r'(from\s*|import\s*)"\./([\w-]+\.js)"')
 LANGUAGES = ("en", "vi", "ms")
 
 
-def _read(folder: str, name: str) -> str:
-    return (_FILES / folder / name).read_text(encoding="utf-8")
+def source(name: str) -> str:
+    """Return a file of `js/` as it is written.
+
+    >>> "export function" in source("ui.js")
+    True
+    """
+    return (_FILES / "js" / name).read_text(encoding="utf-8")
+
+
+def module_names() -> list[str]:
+    """Return the names of the modules in `js/`, which the loader is not.
+
+    >>> "quiz.js" in module_names()
+    True
+    """
+    names = sorted(path.name for path in (_FILES / "js").iterdir())
+    return [name for name in names if name.endswith(".js") and name != "loader.js"]
 
 
 def imports_of(name: str) -> list[str]:
@@ -28,7 +43,7 @@ def imports_of(name: str) -> list[str]:
     >>> imports_of("ui.js")
     []
     """
-    return [match[2] for match in _IMPORT.finditer(_read("js", name))]
+    return [match[2] for match in _IMPORT.finditer(source(name))]
 
 
 @cache
@@ -43,12 +58,12 @@ def inlined_module(name: str) -> str:
         encoded = base64.b64encode(inlined_module(match[2]).encode()).decode()
         return f'{match[1]}"data:text/javascript;base64,{encoded}"'
 
-    return _IMPORT.sub(as_data_url, _read("js", name))
+    return _IMPORT.sub(as_data_url, source(name))
 
 
 def stylesheet() -> str:
     """Return the demos' one stylesheet."""
-    return _read("js", "widgets.css")
+    return source("widgets.css")
 
 
 @cache
@@ -109,24 +124,25 @@ def _catalogue(folder: str, language: str, prefix: str = "") -> dict[str, Any]:
     wanted = _FILES / folder / f"{prefix}{language}.json"
     # An edition that is not translated yet shows English rather than nothing.
     path = wanted if wanted.is_file() else _FILES / folder / f"{prefix}en.json"
-    texts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return texts
+    catalogue: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return catalogue
 
 
 def site_assets() -> dict[str, str]:
     """Return what the built site must serve under `_static/`: {relative path: text}.
 
     Every module becomes a classic script that registers its source, since file://
-    refuses module files; `mha/loader.js` turns them back into modules on demand.
+    refuses module files; `mha/loader.js` turns them back into modules on demand. What it
+    says when a demo does not start comes with it: no other file may have arrived by then.
 
     >>> "mha/loader.js" in site_assets()
     True
     """
-    assets = {"mha/loader.js": _read("js", "loader.js"), "mha/widgets.css": stylesheet()}
-    for path in sorted((_FILES / "js").iterdir(), key=lambda path: path.name):
-        if path.name.endswith(".js") and path.name != "loader.js":
-            source = path.read_text(encoding="utf-8")
-            assets[f"mha/{path.name}"] = _call("register", path.name, imports_of(path.name), source)
+    not_started = {each: strings(each)["common"]["not_started"] for each in LANGUAGES}
+    loader = source("loader.js") + _call("addTexts", {"not_started": not_started})
+    assets = {"mha/loader.js": loader, "mha/widgets.css": stylesheet()}
+    for name in module_names():
+        assets[f"mha/{name}"] = _call("register", name, imports_of(name), source(name))
     for name in ("strings", *(f"quiz-{quiz}" for quiz in quiz_names())):
         for language in LANGUAGES:
             assets[f"mha/{name}.{language}.js"] = _call("addTexts", texts((name,), language))
@@ -134,5 +150,7 @@ def site_assets() -> dict[str, str]:
 
 
 def _call(function: str, *arguments: object) -> str:
-    listed = ", ".join(json.dumps(argument, ensure_ascii=False) for argument in arguments)
+    listed = ", ".join(
+        json.dumps(argument, ensure_ascii=False, allow_nan=False) for argument in arguments
+    )
     return f"mha.{function}({listed});\n"

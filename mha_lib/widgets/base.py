@@ -8,6 +8,7 @@ kernel, the ES module's own `compute` on the built site.
 import json
 import locale
 import os
+import re
 from typing import Any, ClassVar
 
 import anywidget
@@ -28,7 +29,11 @@ def reader_language() -> str:
     True
     """
     wanted = os.environ.get("MHA_LANGUAGE") or locale.getlocale()[0] or "en"
-    return next((each for each in assets.LANGUAGES if wanted.startswith(each)), "en")
+    first = re.split(r"[_.@-]", wanted.lower())[0]
+    # Windows names a locale in words: Vietnamese_Vietnam.
+    in_words = {"vietnamese": "vi", "malay": "ms"}
+    language = in_words.get(first, first)
+    return language if language in assets.LANGUAGES else "en"
 
 
 class CourseWidget(anywidget.AnyWidget):
@@ -39,7 +44,11 @@ class CourseWidget(anywidget.AnyWidget):
     `compute`, which returns JSON-ready values. A ValueError that `compute`
     raises is shown to the reader as the demo's message, in mha_lib's own words.
 
+    Inputs that are given to the constructor are set in the order of `inputs`, so that one
+    may depend on those before it.
+
     Raises:
+        TypeError: when a name is given that is not one of the demo's inputs.
         ValueError: when `language` is not one of the course's.
     """
 
@@ -66,9 +75,16 @@ class CourseWidget(anywidget.AnyWidget):
         text_names: tuple[str, ...] = ("strings",),
         **inputs: Any,
     ) -> None:
+        if unknown := [name for name in inputs if name not in self.inputs]:
+            raise TypeError(
+                f"{type(self).__name__} has no input {unknown[0]!r}; "
+                f"it takes {', '.join((*self.inputs, 'language'))}"
+            )
         language = language or reader_language()
         self._text_names = text_names
-        super().__init__(language=language, texts=assets.texts(text_names, language), **inputs)
+        super().__init__(language=language, texts=assets.texts(text_names, language))
+        for name in sorted(inputs, key=self.inputs.index):
+            self.set_trait(name, inputs[name])
         self._refresh()
         self.observe(self._refresh, names=list(self.inputs))
 
@@ -77,7 +93,7 @@ class CourseWidget(anywidget.AnyWidget):
         raise NotImplementedError(f"{type(self).__name__} must define compute()")
 
     def fallback(self) -> str:
-        """Return HTML for readers without JavaScript: numbers and symbols, no words."""
+        """Return HTML for readers without JavaScript; it must be the same in every edition."""
         return ""
 
     def _refresh(self, _change: object = None) -> None:
@@ -97,10 +113,14 @@ class CourseWidget(anywidget.AnyWidget):
         return {"text/html": self.static_html(), "text/plain": type(self).__name__}
 
     def static_html(self) -> str:
-        """Return the demo as HTML that mounts itself on the built site."""
+        """Return the demo as HTML that mounts itself on the built site.
+
+        Raises:
+            ValueError: when the demo holds nan or an infinity, which a page cannot read.
+        """
         state = {name: getattr(self, name) for name in (*self.constants, *self.inputs, "result")}
         # "</script>" or "<!--<script>" in the data would move the end of the element around it.
-        data = json.dumps(state, ensure_ascii=False).replace("<", "\\u003c")
+        data = self._as_json(state).replace("<", "\\u003c")
         texts = " ".join(self._text_names)
         return (
             f'<div class="mha-demo" data-module="{self.module}" data-texts="{texts}">'
@@ -108,3 +128,13 @@ class CourseWidget(anywidget.AnyWidget):
             f"<noscript>{self.fallback()}</noscript>"
             "<script>mha.mount(document.currentScript.parentElement)</script></div>"
         )
+
+    def _as_json(self, state: dict[str, Any]) -> str:
+        try:
+            return json.dumps(state, ensure_ascii=False, allow_nan=False)
+        except ValueError as not_finite:
+            inputs = ", ".join(f"{name}={state[name]!r}" for name in self.inputs)
+            raise ValueError(
+                f"{type(self).__name__} holds nan or an infinity, which no page can read; "
+                f"give finite numbers: {inputs}"
+            ) from not_finite

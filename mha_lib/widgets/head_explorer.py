@@ -1,5 +1,6 @@
 """HeadExplorer: where does each head look, and what do the heads add up to?"""
 
+from collections.abc import Callable
 from html import escape
 from math import isfinite
 from typing import Any
@@ -29,6 +30,7 @@ class HeadExplorer(CourseWidget):
         language: "en", "vi" or "ms"; the reader's own unless given.
 
     Raises:
+        TypeError: when another name is given.
         traitlets.TraitError: when a value is none of these; the message says what is.
 
     `result` holds `sentence`, `weights` (h, N, N), `contributions` (h, N, d_model) and `output`
@@ -40,6 +42,7 @@ class HeadExplorer(CourseWidget):
     """
 
     module = "head_explorer.js"
+    # The sentence first: choosing one sets its features and query word.
     inputs = ("sentence", "head", "query", "features", "gains")
     constants = ("recipe",)
 
@@ -49,14 +52,6 @@ class HeadExplorer(CourseWidget):
     features = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
     gains = traitlets.List(traitlets.Float()).tag(sync=True)
     recipe = traitlets.Dict(read_only=True).tag(sync=True)
-
-    def __init__(
-        self, *, sentence: str = OPENING_SENTENCE, language: str | None = None, **changes: Any
-    ) -> None:
-        # The sentence first: choosing one sets its features and query word.
-        super().__init__(language=language, sentence=sentence)
-        for name, value in changes.items():
-            self.set_trait(name, value)
 
     def compute(self) -> dict[str, Any]:
         """Run the three heads on the sentence, by mha_lib."""
@@ -73,10 +68,11 @@ class HeadExplorer(CourseWidget):
     def fallback(self) -> str:
         """Return the row of weights in view as a table."""
         words = _words(self.sentence)
+        language = hand_set.SENTENCES[self.sentence].language
         weights = self.result["weights"][self.head][self.query]
-        heads = "".join(f'<th scope="col">{escape(word)}</th>' for word in words)
+        heads = "".join(f'<th scope="col" lang="{language}">{escape(word)}</th>' for word in words)
         cells = "".join(f"<td>{weight:.2f}</td>" for weight in weights)
-        row = f'<th scope="row">{escape(words[self.query])}</th>'
+        row = f'<th scope="row" lang="{language}">{escape(words[self.query])}</th>'
         return f"<table><tr><td></td>{heads}</tr><tr>{row}{cells}</tr></table>"
 
     @traitlets.default("features")
@@ -118,9 +114,7 @@ class HeadExplorer(CourseWidget):
     @traitlets.validate("sentence")
     def _check_sentence(self, proposal: dict[str, Any]) -> str:
         sentence: str = proposal["value"]
-        if sentence not in hand_set.SENTENCES:
-            known = " or ".join(repr(each) for each in hand_set.SENTENCES)
-            raise traitlets.TraitError(f"sentence={sentence!r} is unknown here; use {known}")
+        _refuse_as(hand_set.features, sentence)
         return sentence
 
     @traitlets.validate("head")
@@ -149,10 +143,7 @@ class HeadExplorer(CourseWidget):
     @traitlets.validate("gains")
     def _check_gains(self, proposal: dict[str, Any]) -> list[float]:
         gains: list[float] = proposal["value"]
-        if len(gains) != hand_set.NUM_HEADS:
-            raise traitlets.TraitError(
-                f"gains={gains} has {len(gains)} numbers; give {hand_set.NUM_HEADS}, one per head"
-            )
+        _refuse_as(hand_set.projections, gains)
         _all_between("gains", gains, 0.0, GREATEST_GAIN)
         return gains
 
@@ -164,6 +155,14 @@ def _words(sentence: str) -> list[str]:
 def _features(sentence: str) -> list[list[float]]:
     rows: list[list[float]] = hand_set.features(sentence).tolist()
     return rows
+
+
+def _refuse_as(make: Callable[[Any], object], value: object) -> None:
+    """Turn mha_lib's own refusal of a value into a trait's."""
+    try:
+        make(value)
+    except ValueError as refusal:
+        raise traitlets.TraitError(str(refusal)) from None
 
 
 def _in_range(name: str, index: int, things: tuple[str, ...] | list[str]) -> int:

@@ -1,19 +1,21 @@
 """Quiz: questions in the page, with a hint, and an explanation for every answer.
 
-A quiz is one JSON file per language in `quizzes/`, `check_quiz` says what is wrong with
-one. Choices appear in the order in which they are written.
+A quiz is one JSON file per language in `quizzes/`. Its choices appear in the order in
+which they are written.
 """
 
 import math
 import re
+from html import escape
 from typing import Any
 
 import traitlets
 
 from mha_lib.widgets import assets
 from mha_lib.widgets.base import CourseWidget
+from mha_lib.widgets.quiz_rules import problems
 
-_NOT_MARKUP = re.compile(r"</?[a-zA-Z!]|\*\*|\]\(|\$|\\|&#?\w+;")
+_MARKUP = re.compile(r"`([^`]*)`|\*([^*]*)\*")
 
 
 class Quiz(CourseWidget):
@@ -42,12 +44,25 @@ class Quiz(CourseWidget):
         }
         return {"given": self.given, "marks": marks}
 
+    def fallback(self) -> str:
+        """Return the questions on paper, once in each language that the quiz is written in.
+
+        The stylesheet shows the page's own: what a cell puts out is the same in every edition.
+        """
+        written = {each: assets.quiz_text(self.name, each) for each in assets.LANGUAGES}
+        return "".join(
+            _on_paper(text, language)
+            for language, text in written.items()
+            # Where there is no translation, the text is the English one again.
+            if language == "en" or text != written["en"]
+        )
+
 
 def quiz(name: str, *, language: str | None = None) -> Quiz:
     """Return a quiz of the course, in the reader's language.
 
     Raises:
-        ValueError: when there is no such quiz, or no such language.
+        ValueError: when there is no such quiz, no such language, or a flaw in the quiz's file.
 
     >>> quiz("multi-head").result["marks"]
     {}
@@ -55,6 +70,9 @@ def quiz(name: str, *, language: str | None = None) -> Quiz:
     Traceback (most recent call last):
     ValueError: there is no quiz 'multihead'; there are: multi-head
     """
+    for each in assets.LANGUAGES:
+        if flaws := problems(assets.quiz_text(name, each)):
+            raise ValueError(f"the quiz {name!r} has flaws:\n" + "\n".join(flaws))
     return Quiz(name, language=language)
 
 
@@ -70,97 +88,48 @@ def is_right(question: dict[str, Any], answer: float | list[int]) -> bool:
     return answer == right
 
 
-def check_quiz(text: Any) -> list[str]:
-    """Return what is wrong with a quiz file's content, one sentence for each; [] if nothing.
-
-    >>> check_quiz({"title": "Check yourself", "questions": []})
-    ['there are no questions']
-    """
-    if not isinstance(text, dict):
-        return ["a quiz is an object with a title and questions"]
-    problems = _check_keys("the quiz", text, {"title", "questions"})
-    problems += _check_text("the title", text.get("title"))
-    questions = text.get("questions")
-    if not isinstance(questions, list) or not questions:
-        return [*problems, "there are no questions"]
-    seen: set[str] = set()
-    for number, question in enumerate(questions, start=1):
-        if not isinstance(question, dict):
-            problems.append(f"question {number} is not an object")
-            continue
-        name = question.get("id")
-        if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9-]+", name):
-            problems.append(f"question {number}: id={name!r} must be of a-z, 0-9 and hyphens")
-        elif name in seen:
-            problems.append(f"question {number}: the id {name} is used twice")
-        else:
-            seen.add(name)
-        problems += [f"question {number} ({name}): {each}" for each in _check_question(question)]
-    return problems
+def _on_paper(text: dict[str, Any], language: str) -> str:
+    """Return a quiz as HTML that needs no script: hints and answers can be unfolded."""
+    words = assets.strings(language)["quiz"]
+    questions = [_question_on_paper(question, words) for question in text["questions"]]
+    return (
+        f'<div class="mha-paper" lang="{language}">'
+        f"<p>{escape(text['title'])}</p><ol>{_each('li', questions)}</ol></div>"
+    )
 
 
-def _check_question(question: dict[str, Any]) -> list[str]:
-    problems = _check_text("question", question.get("question"))
-    problems += _check_text("hint", question.get("hint"))
-    common = {"id", "kind", "question", "hint"}
-    kind = question.get("kind")
-    if kind == "number":
-        problems += _check_keys("it", question, common | {"answer", "right", "wrong", "mistakes"})
-        return problems + _check_number(question)
-    if kind in ("one", "many"):
-        problems += _check_keys("it", question, common | {"choices"})
-        return problems + _check_choices(kind, question.get("choices"))
-    return [*problems, f"kind={kind!r} is not one, many or number"]
+def _question_on_paper(question: dict[str, Any], words: dict[str, str]) -> str:
+    asked = [_rich(question["question"])]
+    if question["kind"] == "many":
+        asked.append(_rich(words["all_that_are_true"]))
+    if question["kind"] == "number":
+        listed, answers = "", [_rich(question["right"])]
+    else:
+        choices = dict(zip("ABCDEFGH", question["choices"], strict=False))
+        texts = [_rich(choice["text"]) for choice in choices.values()]
+        listed = f'<ol type="A">{_each("li", texts)}</ol>'
+        answers = [
+            f"{letter} {_rich(choice['because'])}"
+            for letter, choice in choices.items()
+            if choice.get("right")
+        ]
+    hint = _each("p", [_rich(question["hint"])])
+    return (
+        f"{_each('p', asked)}{listed}"
+        f"<details><summary>{_rich(words['hint'])}</summary>{hint}</details>"
+        f"<details><summary>{_rich(words['right'])}</summary>{_each('p', answers)}</details>"
+    )
 
 
-def _check_number(question: dict[str, Any]) -> list[str]:
-    problems = _check_text("right", question.get("right"))
-    problems += _check_text("wrong", question.get("wrong"))
-    mistakes = question.get("mistakes", [])
-    values = [question.get("answer"), *(each.get("value") for each in mistakes)]
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            problems.append(f"{value!r} is not a number")
-        elif values.count(value) > 1:
-            problems.append(f"{value} stands there twice, as answer or mistake")
-    for each in mistakes:
-        problems += _check_keys("a mistake", each, {"value", "because"})
-        problems += _check_text(f"because of {each.get('value')}", each.get("because"))
-    return problems
+def _each(tag: str, contents: list[str]) -> str:
+    return "".join(f"<{tag}>{content}</{tag}>" for content in contents)
 
 
-def _check_choices(kind: str, choices: Any) -> list[str]:
-    if not isinstance(choices, list) or len(choices) < 2:
-        return ["it needs two choices or more"]
-    problems = []
-    for letter, choice in zip("ABCDEFGH", choices, strict=False):
-        problems += _check_keys(f"choice {letter}", choice, {"text", "right", "because"})
-        problems += _check_text(f"choice {letter}", choice.get("text"))
-        problems += _check_text(f"because of choice {letter}", choice.get("because"))
-        if choice.get("right", False) not in (True, False):
-            problems.append(f"right of choice {letter} must be true or left out")
-    right = sum(choice.get("right") is True for choice in choices)
-    if kind == "one" and right != 1:
-        problems.append(f"exactly one choice must be right, not {right}")
-    if kind == "many" and not 0 < right < len(choices):
-        problems.append("some choices must be right and some wrong")
-    return problems
+def _rich(text: str) -> str:
+    """Return a text as HTML: `code` and *emphasis* are all the markup there is."""
 
+    def tagged(match: re.Match[str]) -> str:
+        code, emphasis = match.groups()
+        return f"<em>{emphasis}</em>" if code is None else f"<code>{code}</code>"
 
-def _check_keys(what: str, thing: dict[str, Any], known: set[str]) -> list[str]:
-    return [f"{what} has an unknown key {key!r}" for key in thing if key not in known]
-
-
-def _check_text(what: str, text: Any) -> list[str]:
-    """Say whether a text is missing, or has markup other than `code` and *emphasis*."""
-    if not isinstance(text, str) or not text.strip():
-        return [f"{what} is missing"]
-    problems = []
-    prose = re.sub(r"`[^`]+`", "", text)
-    if "`" in prose:
-        problems.append(f"{what} has a ` without its partner")
-    if "*" in re.sub(r"\*[^*]+\*", "", prose):
-        problems.append(f"{what} has a * without its partner (for times, write ×)")
-    if found := _NOT_MARKUP.search(prose):
-        problems.append(f"{what} has {found[0]!r}; only `code` and *emphasis* are markup")
-    return problems
+    return _MARKUP.sub(tagged, escape(text))

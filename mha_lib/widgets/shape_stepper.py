@@ -1,5 +1,7 @@
 """ShapeStepper: what happens to the shape at each step, and how many parameters is that?"""
 
+import math
+import numbers
 from typing import Any
 
 import torch
@@ -22,6 +24,7 @@ class ShapeStepper(CourseWidget):
     `B` sentences of `N` tokens with `d_model` numbers each, `h` heads; `step` is one of
     `STEPS`. Sizes that cannot be are answered in the demo, not raised: the page sends
     whatever a reader types. `result` then says which (`invalid`), or quotes mha_lib (`error`).
+    What is no number at all is kept as None.
 
     >>> stepper = ShapeStepper(B=3, N=5, d_model=8, h=2)
     >>> stepper.result["shapes"]["scores"]
@@ -34,8 +37,8 @@ class ShapeStepper(CourseWidget):
     inputs = (*_SIZES, "step")
 
     # Any: a strict trait would drop 2.5 or an emptied field without a word to the reader.
-    B = traitlets.Any(2).tag(sync=True)
-    N = traitlets.Any(4).tag(sync=True)
+    B = traitlets.Any(3).tag(sync=True)
+    N = traitlets.Any(5).tag(sync=True)
     d_model = traitlets.Any(8).tag(sync=True)
     h = traitlets.Any(2).tag(sync=True)
     step = traitlets.Enum(STEPS, "split").tag(sync=True)
@@ -70,6 +73,18 @@ class ShapeStepper(CourseWidget):
             },
         }
 
+    @traitlets.validate(*_SIZES)
+    def _only_numbers(self, proposal: dict[str, Any]) -> int | float | None:
+        """Keep None in place of what is no number: JSON has no word for NaN, among others."""
+        value = proposal["value"]
+        if isinstance(value, bool):
+            return None
+        if isinstance(value, numbers.Integral):
+            return int(value)
+        if isinstance(value, numbers.Real) and math.isfinite(value):
+            return float(value)
+        return None
+
     def fallback(self) -> str:
         """Return each tensor's name and shape."""
         shapes: dict[str, list[int]] = self.result.get("shapes", {})
@@ -77,6 +92,5 @@ class ShapeStepper(CourseWidget):
         return f"<pre>{chr(10).join(lines)}</pre>"
 
 
-def _is_size(value: Any) -> bool:
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    return whole and not isinstance(value, bool) and 1 <= value <= _LARGEST
+def _is_size(value: int | float | None) -> bool:
+    return value is not None and 1 <= value <= _LARGEST and value == int(value)

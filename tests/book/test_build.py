@@ -1,12 +1,17 @@
 """What the book's build promises about its sources and its output."""
 
+import fcntl
 import re
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import yaml
 from bs4 import BeautifulSoup
+from fontTools.ttLib import TTFont
+
+from book import build
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "book" / "extensions"))  # as _config.yml does
@@ -44,6 +49,8 @@ def test_pages_load_only_files_of_the_site(site: Path) -> None:
 def test_stylesheets_load_only_files_of_the_site(site: Path) -> None:
     for sheet in site.rglob("*.css"):
         for address in re.findall(r"url\(['\"]?([^'\")]+)", sheet.read_text("utf-8")):
+            # The theme names each icon font a second time, as .ttf for browsers that cannot
+            # read .woff2. There is none left that could run the demos, so the site has no .ttf.
             if not address.startswith("data:") and not address.endswith(".ttf"):
                 assert (sheet.parent / address).is_file(), f"{sheet.name} loads {address}"
 
@@ -54,6 +61,60 @@ def test_icon_script_is_gone_and_icon_fonts_are_small(site: Path) -> None:
     fonts = list(static.glob("vendor/fontawesome/webfonts/*"))
     assert fonts
     assert sum(font.stat().st_size for font in fonts) < 20_000
+
+
+def test_icon_fonts_keep_their_licence_and_not_their_reserved_name(site: Path) -> None:
+    folder = site / "en" / "_static" / "vendor" / "fontawesome"
+    licence = (folder / "LICENSE.txt").read_text("utf-8")
+    assert "SIL OPEN FONT LICENSE" in licence
+    assert 'Reserved Font Name: "Font Awesome"' in licence
+    for path in folder.glob("webfonts/*"):
+        names = TTFont(path)["name"].names
+        assert [str(name) for name in names if name.nameID == 0] == ["Copyright (c) Font Awesome"]
+        shown = [str(name) for name in names if name.nameID in (1, 3, 4, 6, 16, 18)]
+        assert not [name for name in shown if "awesome" in name.lower()]
+
+
+def test_every_page_names_itself_and_the_course(site: Path) -> None:
+    titles = [
+        re.search("<title>(.*)</title>", page.read_text("utf-8"))[1]
+        for page in site.glob("en/*.html")
+    ]
+    course = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["title"]
+    assert titles
+    assert all(title.endswith(course) and title.count(course) == 1 for title in titles)
+    assert f"<title>{course}</title>" in (site / "index.html").read_text("utf-8")
+
+
+def test_a_second_build_waits_for_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "BUILD", tmp_path)
+    began = threading.Event()
+
+    def second() -> None:
+        with build.one_at_a_time():
+            began.set()
+
+    waiting = threading.Thread(target=second)
+    with (tmp_path / ".lock").open("w") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        waiting.start()
+        assert not began.wait(0.2)
+    waiting.join(timeout=10)
+    assert began.is_set()
+    assert "another build is running" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A file in its place refuses the administrator too, whom no permission stops.
+    in_the_way = tmp_path / "_build"
+    in_the_way.touch()
+    monkeypatch.setattr(build, "BUILD", in_the_way)
+    with pytest.raises(SystemExit, match=f"{in_the_way}.*May you write"):
+        build.main()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import socket
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -34,6 +35,54 @@ def test_a_missing_site_is_said_with_the_way_out(
     assert "make site SERVE=0" in run_main(monkeypatch, tmp_path / "none", 0)
 
 
+@pytest.mark.parametrize("port", [-1, 0, 65536, 99999])
+def test_a_port_out_of_range_is_said_with_the_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int
+) -> None:
+    (tmp_path / "index.html").touch()
+    said = run_main(monkeypatch, tmp_path, port)
+    assert said == f"book.serve: port {port} is not between 1 and 65535; try 8000"
+
+
+def test_a_port_that_may_not_be_used_is_said_with_one_that_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "index.html").touch()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(serve, "server", refuse)
+    assert run_main(monkeypatch, tmp_path, 80).endswith(
+        "Permission denied; try: make serve PORT=8000"
+    )
+
+
+def test_a_failing_test_still_stops_its_server(tmp_path: Path) -> None:
+    def fail_while_serving() -> None:
+        with serve.serving(tmp_path) as address:
+            addresses.append(address)
+            raise LookupError
+
+    addresses: list[str] = []
+    with pytest.raises(LookupError):
+        fail_while_serving()
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(addresses[0], timeout=10)
+
+
+def test_a_reader_who_leaves_is_not_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serve.server(tmp_path, 0) as running:
+        for error, is_reported in ((ConnectionResetError, False), (LookupError, True)):
+            try:
+                raise error("as tried here")
+            except Exception:
+                running.handle_error(None, ("127.0.0.1", 1))
+            assert ("as tried here" in capsys.readouterr().err) is is_reported
+
+
 def test_a_taken_port_is_said_with_the_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,4 +90,5 @@ def test_a_taken_port_is_said_with_the_way_out(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"make site PORT={port + 1}" in run_main(monkeypatch, tmp_path, port)
+        (tmp_path / "index.html").touch()
+        assert f"make serve PORT={port + 1}" in run_main(monkeypatch, tmp_path, port)

@@ -12,14 +12,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from benchmarks.chromium import shared_browser, shut_outside
-from book.build import built_site
 from book.serve import serving
-
-
-@pytest.fixture(scope="session")
-def site() -> Path:
-    """Return the built site's folder. The make targets build it before tests run."""
-    return built_site()
 
 
 @pytest.fixture(scope="session")

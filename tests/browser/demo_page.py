@@ -4,23 +4,20 @@
         demo.page.get_by_role("button", name="yêu").click()
         assert demo.get("query") == 1
 
-Nothing outside the page's own folder can be reached. On leaving the block the page must
+Nothing outside this machine can be reached. On leaving the block the page must
 have had no console error, no uncaught exception, and no request to the outside.
 """
 
-import os
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
 
-from playwright.sync_api import Page, Route
+from playwright.sync_api import Page
 
-from benchmarks.chromium import shared_browser
+from benchmarks.chromium import shared_browser, shut_outside
+from book.serve import serving
 from mha_lib.widgets import CourseWidget, site_assets
 
 
@@ -59,29 +56,30 @@ def open_demo(
     height: int = 1000,
     over: Literal["file", "http"] = "file",
     language: str = "en",
-    reduced_motion: bool = False,
 ) -> Iterator[DemoPage]:
     """Open `widget` in Chromium, mounted without a kernel, from files or over http."""
-    write_site(widget, folder, dark=dark, language=language)
-    with _address(folder, over) as address:
+    write_site(folder, widget.static_html(), dark=dark, language=language)
+    address = f"{folder.resolve().as_uri()}/"
+    with nullcontext(address) if over == "file" else serving(folder) as address:
         context = shared_browser().new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
-            reduced_motion="reduce" if reduced_motion else "no-preference",
         )
+        outside = shut_outside(context)
         demo = DemoPage(context.new_page())
-        _watch(demo, address)
+        _watch(demo)
         try:
-            demo.page.goto(f"{address}/index.html")
+            demo.page.goto(f"{address}index.html")
             demo.page.wait_for_selector(".mha-demo[data-ready]", timeout=20_000)
             yield demo
         finally:
             context.close()
     assert not demo.problems, "\n".join(demo.problems)
+    assert not outside, f"asked the outside for {outside}"
 
 
-def write_site(widget: CourseWidget, folder: Path, *, dark: bool, language: str) -> None:
-    """Write the smallest site that carries one demo: a page, the scripts, the styles."""
+def write_site(folder: Path, content: str, *, dark: bool = False, language: str = "en") -> None:
+    """Write the smallest site that can carry demos: a page, the scripts, the styles."""
     for name, text in site_assets().items():
         path = folder / "_static" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,41 +96,14 @@ def write_site(widget: CourseWidget, folder: Path, *, dark: bool, language: str)
 </head>
 <body style="font-family: sans-serif; background: {paper}; color: {ink}; margin: 1rem">
 <main style="max-width: 60rem; margin: auto"><h1>One demo</h1>
-{widget.static_html()}
+{content}
 </main></body></html>
 """,
         encoding="utf-8",
     )
 
 
-@contextmanager
-def _address(folder: Path, over: str) -> Iterator[str]:
-    if over == "file":
-        yield folder.resolve().as_uri()
-        return
-    handler = partial(_QuietHandler, directory=os.fspath(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-
-
-class _QuietHandler(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: what failed is in the page's own list of problems."""
-
-
-def _watch(demo: DemoPage, address: str) -> None:
-    def only_inside(route: Route) -> None:
-        if route.request.url.startswith((f"{address}/", "blob:", "data:")):
-            route.continue_()
-        else:
-            demo.problems.append(f"asked the outside for {route.request.url}")
-            route.abort()
-
-    demo.page.context.route("**/*", only_inside)
+def _watch(demo: DemoPage) -> None:
     demo.page.on("pageerror", lambda error: demo.problems.append(f"uncaught: {error}"))
     demo.page.on(
         "console",

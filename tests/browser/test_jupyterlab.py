@@ -140,7 +140,7 @@ def test_the_shape_stepper_asks_mha_lib(notebook: Page) -> None:
     expect(demo).to_contain_text("embed_dim=8 is not divisible by num_heads=3")
     assert run_python(notebook, "print(stepper.h)") == "3"
     run_python(notebook, "stepper.h = 4; print('set')")
-    expect(demo).to_contain_text("(2, 4, 4, 2)")
+    expect(demo).to_contain_text("(3, 4, 5, 2)")
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import torch
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from book.build import BOOK
 from mha_lib import MultiHeadAttention
 from mha_lib.widgets import ShapeStepper
 from tests.browser.demo_page import DemoPage, open_demo
@@ -20,10 +21,19 @@ SIZES = ("B", "N", "d_model", "h")
 DIFFERENT = {"B": 3, "N": 5, "d_model": 8, "h": 2}
 
 
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
+    with open_demo(ShapeStepper(), tmp_path_factory.mktemp("demo")) as demo:
+        yield demo
+
+
 @pytest.fixture
-def demo(tmp_path: Path) -> Iterator[DemoPage]:
-    with open_demo(ShapeStepper(), tmp_path) as opened:
-        yield opened
+def demo(opened: DemoPage) -> Iterator[DemoPage]:
+    """The demo as it opens: loading it anew is quicker than opening another window."""
+    opened.page.reload()
+    opened.page.wait_for_selector(".mha-demo[data-ready]")
+    yield opened
+    assert not opened.problems
 
 
 def compute_in_page(demo: DemoPage, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -73,14 +83,12 @@ def test_the_page_computes_what_mha_lib_does(demo: DemoPage) -> None:
 def test_the_code_shown_runs_and_has_the_shapes_shown(demo: DemoPage) -> None:
     """Every line of every step, run in order with torch, and every stage's axes."""
     sizes = {**DIFFERENT, "d_k": 4}
-    names: dict[str, Any] = {
-        **sizes,
-        "math": __import__("math"),
-        "self": MultiHeadAttention(8, 2),
-        "x": torch.randn(3, 5, 8),
-    }
+    names: dict[str, Any] = {**DIFFERENT, "x": torch.randn(3, 5, 8)}
+    exec(chapters_class(), names)
+    names["self"] = names["MultiHeadAttention"](d_model=8, h=2)
     for step in steps_in_page(demo):
         for line in step["code"]:
+            assert as_the_chapter_has_it(line) in chapters_class()
             code, comment = line.split("  # ")
             exec(code, names)
             made = names[code.split(" = ")[0]]
@@ -90,20 +98,52 @@ def test_the_code_shown_runs_and_has_the_shapes_shown(demo: DemoPage) -> None:
     assert torch.allclose(names["output"], names["self"](names["x"]), atol=1e-6)
 
 
+def chapters_class() -> str:
+    """The code cell of the chapter that defines its MultiHeadAttention."""
+    chapter = (BOOK / "en" / "multi-head.md").read_text("utf-8")
+    cells = re.findall(r"^```\{code-cell\} python\n(.*?)^```$", chapter, re.DOTALL | re.MULTILINE)
+    (cell,) = [cell for cell in cells if "class MultiHeadAttention" in cell]
+    return cell
+
+
+def as_the_chapter_has_it(line: str) -> str:
+    """A line of the stepper, where the chapter puts it into a function of its own or returns it."""
+    for ours, chapters in (
+        (r"^x  # ", "def forward(self, x):  # "),
+        (r"^([qkv]) = self.\1_proj\(x\)  # .*", r"\1 = self.split_heads(self.\1_proj(x))"),
+        (r"^([qkv]) = \1.view", "x = x.view"),
+        (r"^([qkv]) = \1.transpose", "return x.transpose"),
+        (r"^output = ", "return "),
+    ):
+        line = re.sub(ours, chapters, line)
+    return line
+
+
 def comment_in_numbers(comment: str, sizes: dict[str, int]) -> str:
     return re.sub(r"\w+", lambda match: str(sizes[match[0]]), comment)
 
 
-def test_it_opens_at_the_split_and_says_the_trap(demo: DemoPage) -> None:
+def test_it_opens_at_the_split_with_sizes_that_all_differ(demo: DemoPage) -> None:
+    expect(demo.page.locator("[aria-current=step]")).to_have_text("split")
+    assert {name: demo.get(name) for name in SIZES} == DIFFERENT
+    expect(demo.page.locator(".mha-careful")).to_be_empty()
+
+
+def test_a_trap_is_said_from_the_step_on_where_it_can_deceive(demo: DemoPage) -> None:
     page = demo.page
-    expect(page.locator("[aria-current=step]")).to_have_text("split")
+    page.get_by_label("Sizes").select_option("small")
     careful = page.locator(".mha-careful")
+    page.get_by_role("button", name="project", exact=True).click()
+    expect(careful).to_be_empty()
+    for step in ("split", "score"):
+        page.get_by_role("button", name=step, exact=True).click()
+        expect(careful).to_contain_text("B = h = 2")
+        expect(careful).not_to_contain_text("N = d_k")
+    page.get_by_role("button", name="combine", exact=True).click()
     expect(careful).to_contain_text("N = d_k = 4")
     expect(careful).to_contain_text("both (2, 2, 4, 4)")
-    expect(careful).to_contain_text("B = h = 2")
     page.get_by_label("Sizes").select_option("different")
     expect(careful).to_be_empty()
-    assert {name: demo.get(name) for name in SIZES} == DIFFERENT
 
 
 def test_the_warning_is_computed(demo: DemoPage) -> None:
@@ -115,7 +155,7 @@ def test_the_warning_is_computed(demo: DemoPage) -> None:
         (DIFFERENT, []),
     ]
     for sizes, said in cases:
-        demo.set(**sizes)
+        demo.set(**sizes, step="output")  # the last step: every tensor there is has been made
         text = demo.page.locator(".mha-careful").inner_text()
         assert [trap for trap in ("N = d_k", "B = h", "N = h") if trap in text] == said
 
@@ -147,6 +187,34 @@ def test_every_step_by_keyboard(demo: DemoPage) -> None:
     assert demo.get("step") == "output"
     expect(following).to_be_focused()
     expect(following).to_have_attribute("aria-disabled", "true")
+
+
+def test_the_browsers_own_shortcuts_are_left_alone(demo: DemoPage) -> None:
+    page = demo.page
+    page.evaluate(
+        """() => {
+          window.taken = [];
+          addEventListener("keydown", (event) => {
+            if (event.defaultPrevented) window.taken.push(event.key);
+            event.preventDefault();  // or Alt+ArrowLeft would leave the page
+          });
+        }"""
+    )
+    page.locator("[aria-current=step]").focus()
+    for held in ("Control", "Alt", "Meta"):
+        for key in ("ArrowLeft", "ArrowRight", "Home", "End"):
+            page.keyboard.press(f"{held}+{key}")
+    assert page.evaluate("window.taken") == []
+    assert demo.get("step") == "split"
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("window.taken") == ["ArrowRight"]
+
+
+def test_presets_that_have_no_model_say_their_sizes(demo: DemoPage) -> None:
+    presets = presets_in_page(demo)
+    for name, title in (("small", "Small"), ("different", "All sizes different")):
+        sizes = ", ".join(f"{size}={presets[name][size]}" for size in SIZES)
+        expect(demo.page.locator(f"option[value={name}]")).to_have_text(f"{title}: {sizes}")
 
 
 def test_mha_lib_speaks_when_h_does_not_divide_d_model(demo: DemoPage) -> None:
@@ -213,6 +281,7 @@ def test_the_drawing_keeps_each_number_with_its_head(demo: DemoPage) -> None:
 
 
 def test_a_live_region_is_not_read_out_again_unchanged(demo: DemoPage) -> None:
+    demo.set(B=2, N=4, step="combine")
     demo.page.evaluate(
         """() => {
           window.news = 0;
@@ -226,16 +295,35 @@ def test_a_live_region_is_not_read_out_again_unchanged(demo: DemoPage) -> None:
     assert demo.page.evaluate("window.news") == 1
 
 
-@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 1280), (False, 390)])
+def test_nothing_vanishes_in_forced_colours(demo: DemoPage) -> None:
+    page = demo.page
+    page.emulate_media(forced_colors="active", color_scheme="dark")
+    style = "(element, name) => getComputedStyle(element)[name]"
+    current = page.locator("[aria-current=step]")
+    assert current.evaluate(style, "outlineStyle") == "solid"
+    other = page.locator(".mha-steps button:not([aria-current])").first
+    assert other.evaluate(style, "outlineStyle") == "none"
+    ink = page.locator("pre").evaluate(style, "color")
+    first = page.locator(".mha-first").first
+    assert first.evaluate(style, "stroke") == ink
+    assert page.locator("pre").evaluate(style, "borderStyle") == "solid"
+    page.emulate_media(forced_colors="none", color_scheme="light")
+
+
+@pytest.mark.parametrize(("dark", "width"), [(True, 1280), (False, 390)])
 def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> None:
     # Over http, because axe reads the stylesheets, which file:// refuses.
     with open_demo(ShapeStepper(), tmp_path, dark=dark, width=width, over="http") as demo:
-        for step in steps_in_page(demo):
-            demo.set(step=step["id"])
-            assert demo.page.evaluate("document.documentElement.scrollWidth") <= width, step["id"]
-        for state in ({"step": "split"}, presets_in_page(demo)["gpt3"], {"h": 7}):
+        presets = presets_in_page(demo)
+        for state in ({"step": "split"}, presets["gpt3"], {"h": 7}):
             demo.set(**state)
-            assert demo.page.evaluate("document.documentElement.scrollWidth") <= width, state
             found = Axe().run(demo.page, ".mha").response["violations"]
             serious = [each for each in found if each["impact"] in ("serious", "critical")]
             assert not serious, (state, json.dumps(serious, indent=1)[:2000])
+        steps = [{"step": step["id"]} for step in steps_in_page(demo)]
+        for size in ("100%", "200%"):
+            demo.page.evaluate("size => document.documentElement.style.fontSize = size", size)
+            for state in (presets["different"], *steps, presets["gpt3"], *steps, {"h": 7}):
+                demo.set(**state)
+                wide = demo.page.evaluate("document.documentElement.scrollWidth")
+                assert wide <= width, (size, state)

@@ -1,7 +1,9 @@
 """`attention`: its backends against the NumPy reference, and the laws of attention."""
 
 import math
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from mha_lib import attention, causal_mask, reference
+from mha_lib import attention, causal_mask, functional, reference
 
 # The `device` fixture gives the same string to every example.
 PROPERTY = settings(
@@ -59,7 +61,7 @@ def inputs(
         "value": normal(B, h, S, d_v),
         "mask": draw(masks((B, h, L, S))),
         "causal": draw(st.booleans()),
-        "scale": draw(st.sampled_from([None, 0.3])),
+        "scale": draw(st.sampled_from([None, 0.3, 0.0, -0.7])),
     }
 
 
@@ -161,6 +163,30 @@ def test_gradients_are_those_of_the_function(backend, arguments, device):
     )
 
 
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"scale": -0.7}], ids=str)
+def test_the_explicit_backend_has_second_derivatives(options, device):
+    tensors = [
+        torch.randn(1, 2, 3, 4, dtype=torch.float64, device=device, requires_grad=True)
+        for _ in range(3)
+    ]
+    assert torch.autograd.gradgradcheck(
+        lambda q, k, v: attention(q, k, v, **options, backend="explicit"), tensors, fast_mode=True
+    )
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_scale_that_is_not_above_zero_in_half_precision(backend, causal, scale, device):
+    """A kernel that takes the least score for the greatest overflows float16 here."""
+    q, k, v = torch.randn(3, 1, 2, 64, 64, device=device).half()
+    exact = attention(
+        q.double(), k.double(), v.double(), scale=scale, causal=causal, backend="explicit"
+    )
+    output = attention(q, k, v, scale=scale, causal=causal, backend=backend)
+    torch.testing.assert_close(output.double(), exact, atol=1e-2, rtol=1e-2)
+
+
 @pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -184,6 +210,33 @@ def test_a_blind_query_gets_zeros_and_sends_no_gradient(backend, dtype, causal, 
         assert x.grad.isfinite().all()
         assert (x.grad[1] == 0).all()
     assert (q.grad[0, :, 2] == 0).all()
+
+
+@pytest.mark.parametrize("blind", ["by mask", "by causality", "by both"])
+def test_no_kernel_is_given_a_row_without_a_key(blind, monkeypatch):
+    """What a kernel makes of one differs from kernel to kernel; the CPU's gives zeros."""
+    rows = []
+    kernel = functional.F.scaled_dot_product_attention
+
+    def noted(*args, attn_mask=None, **options):
+        rows.append(attn_mask.any(dim=-1))
+        return kernel(*args, attn_mask=attn_mask, **options)
+
+    monkeypatch.setattr(functional.F, "scaled_dot_product_attention", noted)
+    q, k = torch.randn(2, 1, 5, 4), torch.randn(2, 1, 3, 4)  # 5 queries, 3 keys
+    mask = torch.ones(2, 1, 5, 3, dtype=torch.bool)
+    mask[0, :, 4] = False
+    output = attention(
+        q,
+        k,
+        k,
+        mask=None if blind == "by causality" else mask,
+        causal=blind != "by mask",
+        backend="sdpa",
+    )
+    assert len(rows) == 1
+    assert rows[0].all()
+    assert (output == 0).any()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -295,7 +348,23 @@ def test_meta_tensors_give_shapes_for_free(backend):
     assert attention(q, q, q, mask=mask, backend=backend).shape == q.shape
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_empty_batch_stays_empty(backend, device):
+def test_an_empty_batch_stays_empty(backend, masked, causal, device):
     q = torch.empty(0, 2, 3, 4, device=device)
-    assert attention(q, q, q, backend=backend).shape == (0, 2, 3, 4)
+    mask = torch.empty(0, 1, 3, 3, dtype=torch.bool, device=device) if masked else None
+    assert attention(q, q, q, mask=mask, causal=causal, backend=backend).shape == (0, 2, 3, 4)
+    trace = attention(q, q, q, mask=mask, causal=causal, trace=True)
+    assert trace.weights.shape == (0, 2, 3, 3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_any_real_number_is_a_scale_and_a_dropout(backend):
+    q, k, v = torch.randn(3, 1, 2, 3, 4)
+    expected = attention(q, k, v, scale=0.5, backend=backend)
+    for half in (np.float32(0.5), np.float64(0.5), Fraction(1, 2)):
+        assert torch.equal(attention(q, k, v, scale=half, backend=backend), expected)
+    whole = attention(q, k, v, scale=1.0, backend=backend)
+    assert torch.equal(attention(q, k, v, scale=1, dropout=0, backend=backend), whole)
+    assert attention(q, k, v, dropout=np.float32(0.5), backend=backend).shape == q.shape

@@ -59,6 +59,40 @@ def test_dropout_mode_and_dtype_come_along(convert):
     assert convert(module.train()).training
 
 
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("convert", [from_torch, to_torch])
+def test_every_parameter_is_made_where_the_others_are(convert, options):
+    make = nn.MultiheadAttention if convert is from_torch else MultiHeadAttention
+    converted = convert(make(12, 4, device="meta", dtype=torch.float16, **options))
+    assert {(p.device.type, p.dtype) for p in converted.parameters()} == {("meta", torch.float16)}
+
+
+def test_a_mask_of_each_sequence_and_head_is_given_to_torch_with_both_in_one_axis():
+    ours = MultiHeadAttention(12, 4)
+    x = torch.randn(2, 5, 12)
+    for shape in [(2, 4, 5, 5), (4, 5, 5), (2, 1, 5, 5)]:
+        mask = torch.rand(shape) < 0.6
+        mask[..., 0] = True
+        ignore = ~mask.expand(2, 4, 5, 5).flatten(0, 1)
+        output, _ = to_torch(ours)(x, x, x, attn_mask=ignore)
+        torch.testing.assert_close(output, ours(x, mask=mask), atol=1e-5, rtol=1e-5)
+    key_mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    output, _ = to_torch(ours)(x, x, x, key_padding_mask=~key_mask)
+    torch.testing.assert_close(output, ours(x, key_mask=key_mask), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj", "out_proj"])
+def test_to_torch_refuses_a_projection_that_was_replaced(name):
+    layer = MultiHeadAttention(12, 4)
+    setattr(layer, name, nn.Identity())
+    message = (
+        rf"^layer\.{name} is not an nn\.Linear with floating-point weights, but Identity\(\); "
+        "convert the layer as it was before that was quantised or replaced$"
+    )
+    with pytest.raises(TypeError, match=message):
+        to_torch(layer)
+
+
 def test_the_copies_share_no_memory():
     theirs = nn.MultiheadAttention(12, 4)
     ours = from_torch(theirs)
@@ -101,7 +135,11 @@ def test_the_way_out_of_a_causal_layer_works():
 
 
 def test_other_modules_are_refused():
-    with pytest.raises(TypeError, match=r"module is a Linear; from_torch takes a torch\.nn\.Mult"):
+    with pytest.raises(
+        TypeError, match=r"module is of type Linear; from_torch takes a torch\.nn\.M"
+    ):
         from_torch(nn.Linear(2, 2))
-    with pytest.raises(TypeError, match="layer is a MultiheadAttention; to_torch takes a MultiH"):
+    with pytest.raises(
+        TypeError, match=r"layer is of type MultiheadAttention; to_torch takes a mha_lib\.Mul"
+    ):
         to_torch(nn.MultiheadAttention(12, 4))

@@ -1,6 +1,8 @@
 """Bad input: each message has the values and the way out."""
 
 import re
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -69,7 +71,8 @@ def test_nearest_divisors_are_divisors_and_none_left_out_is_nearer(number, targe
 
 @pytest.mark.parametrize("name", ["embed_dim", "num_heads", "head_dim", "kdim", "vdim"])
 @pytest.mark.parametrize(
-    ("size", "error"), [(0, ValueError), (-2, ValueError), (2.0, TypeError), ("2", TypeError)]
+    ("size", "error"),
+    [(0, ValueError), (-2, ValueError), (2.5, TypeError), (0.0, TypeError), ("2", TypeError)],
 )
 def test_sizes_are_positive_whole_numbers(name, size, error):
     sizes = {"embed_dim": 8, "num_heads": 2} | {name: size}
@@ -77,6 +80,32 @@ def test_sizes_are_positive_whole_numbers(name, size, error):
         error, match=says(f"{name}={size!r} is not a positive whole number; use 1 or more")
     ):
         MultiHeadAttention(**sizes)
+
+
+@pytest.mark.parametrize("size", [8.0, np.float32(8), np.float64(8), Fraction(8)])
+def test_a_whole_float_is_told_how_to_become_an_int(size):
+    message = says(f"embed_dim={size!r} is a float; pass int(embed_dim), or divide with //")
+    with pytest.raises(TypeError, match=message):
+        MultiHeadAttention(size, 2)
+    assert MultiHeadAttention(int(size), 2).embed_dim == 8
+
+
+@pytest.mark.parametrize("name", ["causal", "bias"])
+@pytest.mark.parametrize("switch", [1, 0, None, "yes", np.True_])
+def test_switches_of_a_layer_are_true_or_false(name, switch):
+    message = says(f"{name}={switch!r} is not a bool; pass True or False")
+    with pytest.raises(TypeError, match=message):
+        MultiHeadAttention(8, 2, **{name: switch})
+
+
+def test_a_layer_is_made_of_numbers_that_attention_takes():
+    for dtype in (torch.complex64, torch.int64, torch.float8_e5m2, "float32"):
+        message = says(
+            f"dtype={dtype!r} is not one that attention takes; "
+            "use torch.float16, torch.bfloat16, torch.float32 or torch.float64"
+        )
+        with pytest.raises(TypeError, match=message):
+            MultiHeadAttention(8, 2, dtype=dtype)
 
 
 def test_true_is_not_a_number_of_heads_and_numpy_integers_are():
@@ -89,17 +118,39 @@ def test_true_is_not_a_number_of_heads_and_numpy_integers_are():
 
 @pytest.mark.parametrize(
     ("dropout", "error"),
-    [(1.0, ValueError), (-0.1, ValueError), (float("nan"), ValueError), ("a", TypeError)],
+    [
+        (1.0, ValueError),
+        (-0.1, ValueError),
+        (float("nan"), ValueError),
+        (np.float32(1.5), ValueError),
+        ("a", TypeError),
+        ("", TypeError),
+        (None, TypeError),
+        (False, TypeError),
+        ([], TypeError),
+    ],
 )
 def test_dropout_is_a_probability(dropout, error):
     message = says(
-        f"dropout={dropout!r} is not a probability from 0 up to, but not, 1; use 0.1, for example"
+        f"dropout={dropout!r} is not a probability of at least 0 and below 1; use 0.1, for example"
     )
     x = torch.ones(1, 1, 2, 4)
     with pytest.raises(error, match=message):
         MultiHeadAttention(8, 2, dropout=dropout)
     with pytest.raises(error, match=message):
         attention(x, x, x, dropout=dropout)
+
+
+@pytest.mark.parametrize("name", ["dropout", "scale"])
+@pytest.mark.parametrize(
+    "number", [torch.tensor(0.5), np.array(0.5), Decimal("0.5")], ids=lambda x: type(x).__name__
+)
+def test_a_number_of_another_kind_is_told_how_to_become_a_float(name, number):
+    x = torch.randn(1, 1, 2, 4)
+    message = says(f"{name}={number!r} is of type {type(number).__name__}; pass float({name})")
+    with pytest.raises(TypeError, match=message):
+        attention(x, x, x, **{name: number})
+    assert attention(x, x, x, **{name: float(number)}).shape == x.shape
 
 
 def test_unknown_backend():
@@ -114,6 +165,7 @@ def test_unknown_backend():
 # --- attention() ---
 
 LONG = torch.long
+TAKES = "attention takes float16, bfloat16, float32 or float64"
 HEADS = (2, 3, 5, 4)  # B, h, L, d_k
 
 
@@ -125,7 +177,7 @@ FOR_ATTENTION = {
     "not a tensor": (
         {"query": np.zeros(HEADS)},
         TypeError,
-        "query is a ndarray; pass a torch.Tensor, for example torch.as_tensor(query)",
+        "query is of type ndarray; pass a torch.Tensor, for example torch.as_tensor(query)",
     ),
     "three axes": (
         {"query": zeros(2, 5, 4)},
@@ -148,8 +200,19 @@ FOR_ATTENTION = {
     "whole numbers": (
         {"query": zeros(*HEADS, dtype=LONG)},
         TypeError,
-        "query has dtype torch.int64; attention takes floating-point numbers, so pass "
+        f"query has dtype torch.int64; {TAKES}, so pass "
         "query.float() (token numbers become vectors in an nn.Embedding first)",
+    ),
+    "complex numbers": (
+        {"key": zeros(*HEADS, dtype=torch.complex64)},
+        TypeError,
+        f"key has dtype torch.complex64; {TAKES}, so pass "
+        "torch.view_as_real(key).flatten(-2), each number as two features",
+    ),
+    "float8": (
+        {"query": zeros(*HEADS).to(torch.float8_e4m3fn)},
+        TypeError,
+        f"query has dtype torch.float8_e4m3fn; {TAKES}, so pass query.float()",
     ),
     "another dtype": (
         {"value": zeros(*HEADS, dtype=torch.float64)},
@@ -189,10 +252,42 @@ FOR_ATTENTION = {
         TypeError,
         "scale='1' is not a finite number; leave it out for 1/sqrt(d_k), or pass a float",
     ),
+    "scale of many numbers": (
+        {"scale": zeros(3)},
+        TypeError,
+        "scale of shape (3,) is not a finite number; leave it out for 1/sqrt(d_k), or pass a float",
+    ),
+    "scale of True": (
+        {"scale": True},
+        TypeError,
+        "scale=True is not a finite number; leave it out for 1/sqrt(d_k), or pass a float",
+    ),
     "infinite scale": (
         {"scale": float("inf")},
         ValueError,
         "scale=inf is not a finite number; leave it out for 1/sqrt(d_k), or pass a float",
+    ),
+    "causal of 1": ({"causal": 1}, TypeError, "causal=1 is not a bool; pass True or False"),
+    "causal of None": (
+        {"causal": None},
+        TypeError,
+        "causal=None is not a bool; pass True or False",
+    ),
+    "a mask as causal": (
+        {"causal": zeros(5, 5, dtype=torch.bool)},
+        TypeError,
+        "causal of shape (5, 5) is not a bool; pass a mask as mask",
+    ),
+    "a list as causal": (
+        {"causal": [True, False]},
+        TypeError,
+        "causal=[True, False] is not a bool; pass a mask as mask",
+    ),
+    "trace of 1": ({"trace": 1}, TypeError, "trace=1 is not a bool; pass True or False"),
+    "trace of a tensor": (
+        {"trace": zeros(2)},
+        TypeError,
+        "trace of shape (2,) is not a bool; pass True or False",
     ),
 }
 
@@ -213,7 +308,7 @@ BAD_MASKS = {
     "a list": (
         [[True]],
         TypeError,
-        "mask is a list; pass a torch.Tensor, for example torch.as_tensor(mask)",
+        "mask is of type list; pass a torch.Tensor, for example torch.as_tensor(mask)",
     ),
     "elsewhere": (
         zeros(5, 5, dtype=torch.bool, device="meta"),
@@ -286,6 +381,13 @@ def test_a_bad_mask_is_refused_by_attention_and_by_the_layer(case):
         MultiHeadAttention(12, 3)(zeros(2, 5, 12), mask=mask)
 
 
+def test_padding_without_axes_is_recognised_in_an_empty_batch_too():
+    x = zeros(0, 3, 5, 4)
+    with pytest.raises(ValueError, match=r"which keys are real pass mask\[:, None, None\]$"):
+        attention(x, x, x, mask=zeros(0, 5, dtype=torch.bool))
+    attention(x, x, x, mask=zeros(0, 5, dtype=torch.bool)[:, None, None])
+
+
 def test_an_axis_of_one_can_only_be_one():
     x = zeros(2, 3, 1, 4)
     with pytest.raises(ValueError, match=r"its axis for queries has 5, and should have 1$"):
@@ -298,7 +400,7 @@ FOR_LAYER = {
     "not a tensor": (
         {"query": [[1.0]]},
         TypeError,
-        "query is a list; pass a torch.Tensor, for example torch.as_tensor(query)",
+        "query is of type list; pass a torch.Tensor, for example torch.as_tensor(query)",
     ),
     "two axes": (
         {"query": zeros(5, 12)},
@@ -364,9 +466,16 @@ FOR_LAYER = {
     "token numbers": (
         {"query": zeros(2, 5, 12, dtype=LONG)},
         TypeError,
-        "query has dtype torch.int64; attention takes floating-point numbers, so pass "
+        f"query has dtype torch.int64; {TAKES}, so pass "
         "query.float() (token numbers become vectors in an nn.Embedding first)",
     ),
+    "complex numbers": (
+        {"value": zeros(2, 7, 10, dtype=torch.complex64)},
+        TypeError,
+        f"value has dtype torch.complex64; {TAKES}, so pass "
+        "torch.view_as_real(value).flatten(-2), each number as two features",
+    ),
+    "trace of 1": ({"trace": 1}, TypeError, "trace=1 is not a bool; pass True or False"),
     "another dtype than the layer": (
         {"query": zeros(2, 5, 12, dtype=torch.float64)},
         TypeError,
@@ -413,6 +522,31 @@ def test_layer_refuses(case):
         layer(**(good | bad))
 
 
+def test_autocast_takes_no_float64_beside_other_floats(device):
+    layer = MultiHeadAttention(12, 3, device=device)
+    x = zeros(2, 5, 12, device=device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        with pytest.raises(
+            TypeError,
+            match=says(
+                "query has dtype torch.float64, but the layer has torch.float32; pass "
+                "query.to(torch.float32), or turn the layer with layer.to(torch.float64)"
+            ),
+        ):
+            layer(x.double())
+        with pytest.raises(
+            TypeError,
+            match=says(
+                "key has dtype torch.float64, but query has torch.float32; "
+                "pass key.to(torch.float32)"
+            ),
+        ):
+            layer(x, x.double())
+        with pytest.raises(TypeError, match=r"query has dtype torch\.float32, but the layer has"):
+            layer.double()(x)
+        assert layer(x.double()).dtype == torch.float64
+
+
 # --- masks ---
 
 
@@ -448,7 +582,23 @@ def test_causal_mask_refuses_empty_sizes(L, S, name):
             TypeError,
             "lengths has dtype torch.bool; pass whole numbers, such as [3, 1]",
         ),
-        ([0], None, ValueError, "max_length=0 is not a positive whole number; use 1 or more"),
+        ([0], 0, ValueError, "max_length=0 is not a positive whole number; use 1 or more"),
+        (
+            [0, 0],
+            None,
+            ValueError,
+            "lengths has no length above 0, so the number of keys is not known; pass max_length",
+        ),
+        *(
+            (
+                lengths,
+                None,
+                TypeError,
+                f"lengths={lengths!r} is not one whole number for each sequence; "
+                "pass a list such as [3, 1]",
+            )
+            for lengths in (None, [None], ["a"], "ab", {3: 1}, [[1], [1, 2]], [10**30])
+        ),
     ],
 )
 def test_key_mask_from_lengths_refuses(lengths, max_length, error, message):
@@ -469,7 +619,10 @@ def test_key_mask_from_lengths_refuses(lengths, max_length, error, message):
             "ignore has dtype torch.float32; it must be boolean, True = ignore. For a mask that is "
             "added to the scores (0 keeps, -inf hides) pass ignore == 0 as mask",
         ),
-        ([True], "ignore is a list; pass a torch.Tensor, for example torch.as_tensor(ignore)"),
+        (
+            [True],
+            "ignore is of type list; pass a torch.Tensor, for example torch.as_tensor(ignore)",
+        ),
     ],
 )
 def test_from_ignore_mask_refuses(ignore, message):
@@ -478,6 +631,18 @@ def test_from_ignore_mask_refuses(ignore, message):
 
 
 # --- the ways out that a message names do work ---
+
+
+def test_padding_alone_is_a_mask_where_its_length_is_known():
+    assert not key_mask_from_lengths([0, 0], max_length=3).any()
+
+
+def test_complex_numbers_enter_as_two_features_each():
+    x = torch.randn(2, 5, 6, dtype=torch.complex64)
+    features = torch.view_as_real(x).flatten(-2)
+    assert MultiHeadAttention(12, 3)(features).shape == (2, 5, 12)
+    assert torch.equal(features[..., 0::2], x.real)
+    assert torch.equal(features[..., 1::2], x.imag)
 
 
 def test_ways_out_of_masks_in_other_forms():

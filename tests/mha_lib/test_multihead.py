@@ -254,6 +254,83 @@ def test_dropout_is_for_training_only(backend, device):
     torch.testing.assert_close(layer(x, trace=True).output, layer(x), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_empty_batch_stays_empty(backend, causal, device):
+    layer = MultiHeadAttention(EMBED, HEADS, causal=causal, backend=backend, device=device)
+    x = torch.randn(0, L, EMBED, device=device)
+    assert layer(x).shape == (0, L, EMBED)
+    key_mask = torch.ones(0, L, dtype=torch.bool, device=device)
+    trace = layer(x, key_mask=key_mask, trace=True)
+    assert trace.output.shape == (0, L, EMBED)
+    assert trace.weights.shape == (0, HEADS, L, L)
+    assert trace.contributions.shape == (0, HEADS, L, EMBED)
+
+
+class EightBitLinear(nn.Module):
+    """A projection with whole numbers as its weight and a rule of its own for what it meets."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.step = linear.weight.detach().abs().max() / 127
+        self.bias = linear.bias
+        self.weight = (linear.weight.detach() / self.step).round().to(torch.int8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.weight.to(x.dtype) * self.step, self.bias)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:torch.quantize_per_tensor")
+@pytest.mark.parametrize("how", ["torch's dynamic quantisation", "a module of one's own"])
+def test_projections_may_be_quantised(how):
+    layer = MultiHeadAttention(EMBED, HEADS).eval()
+    x = torch.randn(B, L, EMBED)
+    expected = layer(x)
+    if how == "a module of one's own":
+        quantised = copy.deepcopy(layer)
+        for name, linear in list(quantised.named_children()):
+            setattr(quantised, name, EightBitLinear(linear))
+    else:
+        quantised = torch.ao.quantization.quantize_dynamic(layer, {nn.Linear})
+    assert not any(isinstance(each, nn.Linear) for each in quantised.children())
+    torch.testing.assert_close(quantised(x), expected, atol=0.05, rtol=0.05)
+    trace = quantised(x, trace=True)
+    torch.testing.assert_close(trace.output, expected, atol=0.05, rtol=0.05)
+    with pytest.raises(TypeError, match=r"out_proj is not an nn\.Linear with floating-point weig"):
+        trace.contributions  # noqa: B018 (reading it is the test)
+
+
+def test_an_nn_linear_with_whole_numbers_as_its_weight_keeps_its_own_rule():
+    """Such are the 8-bit layers of some libraries."""
+
+    class WholeNumbers(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.linear(x, self.weight.to(x.dtype))
+
+    layer = MultiHeadAttention(EMBED, HEADS)
+    for name in ("q_proj", "out_proj"):
+        linear = WholeNumbers(EMBED, EMBED)
+        linear.weight = nn.Parameter(torch.eye(EMBED, dtype=torch.int8), requires_grad=False)
+        setattr(layer, name, linear)
+    trace = layer(torch.randn(B, L, EMBED), trace=True)
+    torch.testing.assert_close(trace.output, trace.concat)
+    with pytest.raises(TypeError, match="W_O cannot be cut into heads"):
+        trace.contributions  # noqa: B018 (reading it is the test)
+
+
+def test_a_projection_may_be_replaced():
+    layer = MultiHeadAttention(EMBED, HEADS)
+    x = torch.randn(B, L, EMBED)
+    layer.q_proj = nn.Identity()
+    trace = layer(x, trace=True)
+    torch.testing.assert_close(trace.q.transpose(1, 2).flatten(2), x)
+    torch.testing.assert_close(layer(x), trace.output)
+    layer.out_proj = nn.Identity()
+    trace = layer(x, trace=True)
+    torch.testing.assert_close(trace.output, trace.concat)
+    torch.testing.assert_close(layer(x), trace.output)
+
+
 @pytest.mark.parametrize("trace", [False, True])
 def test_the_four_projections_are_modules_that_are_called(trace, device):
     layer = MultiHeadAttention(EMBED, HEADS, device=device)

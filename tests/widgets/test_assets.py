@@ -1,6 +1,7 @@
 """What every demo stands on: the packed modules, the texts, and the two ways to show a demo."""
 
 import json
+import math
 import re
 from importlib import resources
 from typing import Any
@@ -8,20 +9,27 @@ from typing import Any
 import ipywidgets
 import pytest
 
-from mha_lib.widgets import CourseWidget, HeadExplorer, assets, base, site_assets
-
-MODULES = sorted(
-    path.name
-    for path in (resources.files("mha_lib.widgets") / "js").iterdir()
-    if path.name.endswith(".js") and path.name != "loader.js"
+from mha_lib import hand_set
+from mha_lib.widgets import (
+    CourseWidget,
+    HeadExplorer,
+    ShapeStepper,
+    assets,
+    base,
+    quiz,
+    shape_stepper,
+    site_assets,
 )
-DEMOS = [module for module in MODULES if "export default" in assets._read("js", module)]
+
+FILES = resources.files("mha_lib.widgets")
+MODULES = assets.module_names()
+DEMOS = [module for module in MODULES if "export default" in assets.source(module)]
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_import_resolves(module: str) -> None:
     assert set(assets.imports_of(module)) <= set(MODULES)
-    source = assets._read("js", module)
+    source = assets.source(module)
     written = re.findall(r"^(?:import|export)\b.*?\bfrom\b.*$", source, flags=re.MULTILINE)
     assert len(written) == len(assets.imports_of(module)), "an import in a form we do not pack"
 
@@ -38,7 +46,12 @@ def test_a_site_script_registers_its_source_by_itself(module: str) -> None:
     script = site_assets()[f"mha/{module}"]
     name, imports, source = arguments(script, "register")
     assert (name, imports) == (module, assets.imports_of(module))
-    assert source == assets._read("js", module)
+    assert source == assets.source(module)
+
+
+def test_every_source_in_the_folder_is_a_module_or_the_loader() -> None:
+    sources = {path.name for path in (FILES / "js").iterdir() if path.name.endswith(".js")}
+    assert {*MODULES, "loader.js"} == sources
 
 
 def test_the_site_gets_the_texts_of_every_language() -> None:
@@ -46,6 +59,24 @@ def test_the_site_gets_the_texts_of_every_language() -> None:
     for language in assets.LANGUAGES:
         (texts,) = arguments(packed[f"mha/strings.{language}.js"], "addTexts")
         assert texts == assets.strings(language)
+
+
+@pytest.mark.parametrize("language", assets.LANGUAGES)
+def test_a_language_without_a_translation_yet_shows_english(language: str) -> None:
+    def written(folder: str, prefix: str = "") -> Any:
+        named = FILES / folder / f"{prefix}{language}.json"
+        english = FILES / folder / f"{prefix}en.json"
+        return json.loads((named if named.is_file() else english).read_text("utf-8"))
+
+    assert assets.strings(language) == written("strings")
+    assert assets.quiz_text("multi-head", language) == written("quizzes", "multi-head.")
+
+
+def test_the_loader_brings_its_own_texts() -> None:
+    loader = site_assets()["mha/loader.js"]
+    assert loader.startswith(assets.source("loader.js"))
+    (texts,) = arguments(loader.splitlines(keepends=True)[-1], "addTexts")
+    assert set(texts["not_started"]) == set(assets.LANGUAGES)
 
 
 def arguments(script: str, function: str) -> list[Any]:
@@ -68,15 +99,60 @@ def test_texts_are_known_in_their_language_only() -> None:
         assets.quiz_text("nothing", "en")
 
 
+def modules_of(demo: str) -> set[str]:
+    """Return a demo's module and all that it imports, but not what every demo shares."""
+    found, new = {demo}, {demo}
+    while new:
+        new = {each for name in new for each in assets.imports_of(name)} - found
+        found |= new
+    return found - {"ui.js"}
+
+
 @pytest.mark.parametrize("module", DEMOS)
-def test_texts_named_in_code_exist(module: str) -> None:
-    """Literal keys only; keys made from data are met by the browser tests."""
+def test_the_texts_in_the_catalogue_are_those_named_in_code(module: str) -> None:
+    sources = [assets.source(each) for each in modules_of(module)]
     texts = assets.strings("en")
-    name = module.removesuffix(".js")
-    known = texts["common"].keys() | texts.get(name, {}).keys()
-    own = [module, *(each for each in assets.imports_of(module) if each != "ui.js")]
-    used = {key for each in own for key in re.findall(r'\bt\("(\w+)"', assets._read("js", each))}
-    assert used <= known
+    own = texts[module.removesuffix(".js")].keys()
+    known = own | texts["common"].keys()
+
+    # t("key"), or t(one ? "key" : "other")
+    calls = [call for source in sources for call in re.findall(r"\bt\(([^,()`]*)", source)]
+    named = {key for call in calls for key in re.findall(r'"(\w+)"', call)}
+    assert named - known == set(), "named in code, but not in the catalogue"
+
+    # Keys that are made from data begin as `head_${...}` does, or stand in the code elsewhere.
+    begins = {each for source in sources for each in re.findall(r"`(\w+_)\$\{", source)}
+    words = {word for source in sources for word in re.findall(r'"(\w+)"', source)}
+    unused = {key for key in own - words if not key.startswith(tuple(begins))}
+    assert unused == set(), "in the catalogue, but named nowhere"
+
+
+MADE_FROM_DATA = {
+    "head_explorer": {
+        "head": hand_set.HEADS,
+        "compares": hand_set.HEADS,
+        "role": hand_set.ROLES,
+        "meaning": hand_set.MEANINGS,
+        "gloss": [sentence.language for sentence in hand_set.SENTENCES.values()],
+    },
+    "shape_stepper": {
+        "step": shape_stepper.STEPS,
+        "does": shape_stepper.STEPS,
+        "label": ["B", "N", "d_model", "h", "d_k"],
+    },
+}
+
+
+@pytest.mark.parametrize("demo", MADE_FROM_DATA)
+def test_texts_named_by_data_exist(demo: str) -> None:
+    named = {f"{key}_{each}" for key, names in MADE_FROM_DATA[demo].items() for each in names}
+    assert named <= assets.strings("en")[demo].keys()
+
+
+def test_every_common_text_is_used() -> None:
+    """Demos have these beside their own; what the loader says is packed with it."""
+    used = {key for each in MODULES for key in re.findall(r'\bt\("(\w+)"', assets.source(each))}
+    assert assets.strings("en")["common"].keys() <= used | {"not_started"}
 
 
 @pytest.fixture
@@ -123,7 +199,7 @@ class Parrot(CourseWidget):
 
     module = "head_explorer.js"
     inputs = ("said",)
-    said = base.traitlets.Unicode().tag(sync=True)
+    said = base.traitlets.Any("").tag(sync=True)
 
     def compute(self) -> dict[str, Any]:
         if self.said == "nothing":
@@ -150,7 +226,45 @@ def test_what_compute_refuses_is_shown_as_the_demos_message() -> None:
     assert parrot.result == {"heard": "hello"}
 
 
-def test_the_readers_language(monkeypatch: pytest.MonkeyPatch) -> None:
-    for wanted, language in [("vi_VN", "vi"), ("ms", "ms"), ("en_GB", "en"), ("fr", "en")]:
-        monkeypatch.setenv("MHA_LANGUAGE", wanted)
-        assert base.reader_language() == language
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(TypeError, match=r"Parrot has no input 'sayd'; it takes said, language$"):
+        Parrot(sayd="hello")
+    with pytest.raises(TypeError, match="ShapeStepper has no input 'foo'; it takes B, N, d_model"):
+        ShapeStepper(foo=1)
+    with pytest.raises(TypeError, match="HeadExplorer has no input 'recipe'; it takes sentence, "):
+        HeadExplorer(recipe={})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'given'"):
+        quiz("multi-head", given={})
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_json_does_not_know_stops_the_build(number: float) -> None:
+    parrot = Parrot(said=number, language="en")
+    with pytest.raises(ValueError, match=rf"Parrot holds nan or an infinity.* said={number}"):
+        parrot.static_html()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "language"),
+    [
+        ("vi_VN", "vi"),
+        ("vi_VN.UTF-8", "vi"),
+        ("vi", "vi"),
+        ("ms", "ms"),
+        ("ms-MY", "ms"),
+        ("en_GB", "en"),
+        ("fr", "en"),
+        ("C", "en"),
+        # How Windows names them.
+        ("Vietnamese_Vietnam", "vi"),
+        ("Vietnamese_Vietnam.1258", "vi"),
+        ("Malay_Malaysia", "ms"),
+        ("English_United States", "en"),
+    ],
+)
+def test_the_readers_language(monkeypatch: pytest.MonkeyPatch, wanted: str, language: str) -> None:
+    monkeypatch.setenv("MHA_LANGUAGE", wanted)
+    assert base.reader_language() == language
+    monkeypatch.delenv("MHA_LANGUAGE")
+    monkeypatch.setattr("locale.getlocale", lambda: (wanted, "UTF-8"))
+    assert base.reader_language() == language

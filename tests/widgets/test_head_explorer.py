@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from traitlets import TraitError
 
 from mha_lib import hand_set
+from mha_lib.hand_set import Sentence, Word
 from mha_lib.widgets import HeadExplorer
 
 CAT = "The cat sat on the mat"
@@ -123,11 +124,15 @@ def test_a_sentence_and_a_query_can_be_given_together() -> None:
 
 
 BAD = [
-    ("sentence", "Hello", "'Hello' is unknown here; use 'Tôi yêu Việt Nam' or 'The cat sat"),
+    (
+        "sentence",
+        "Hello",
+        "'Hello' has no features set by hand; use 'Tôi yêu Việt Nam' or 'The cat",
+    ),
     ("head", 3, "head=3 is outside 0 to 2; choose one of: 0 syntax, 1 meaning, 2 position"),
     ("query", 4, "query=4 is outside 0 to 3; choose one of: 0 Tôi, 1 yêu, 2 Việt, 3 Nam"),
     ("query", -1, "query=-1 is outside 0 to 3"),
-    ("gains", [1, 2], "gains=[1.0, 2.0] has 2 numbers; give 3, one per head"),
+    ("gains", [1, 2], "gains=[1.0, 2.0] has 2 numbers; give 3"),
     ("gains", [1, 2, 17], "gains holds 17.0; every number must be between 0 and 16"),
     ("gains", [1, 2, math.nan], "gains holds nan"),
     ("features", [[0.0] * 18] * 3, "features has 3 rows of [18] numbers, but 'Tôi yêu Việt Nam'"),
@@ -148,11 +153,6 @@ def test_bad_values_are_refused_with_the_way_out(name: str, value: Any, message:
         HeadExplorer(**{name: value})
 
 
-def test_an_unknown_setting_is_refused() -> None:
-    with pytest.raises(TraitError, match="querry"):
-        HeadExplorer(querry=1)
-
-
 def test_the_hand_set_heads_refuse_what_they_do_not_know() -> None:
     with pytest.raises(ValueError, match="'Hello' has no features set by hand; use 'Tôi"):
         hand_set.features("Hello")
@@ -163,6 +163,17 @@ def test_the_hand_set_heads_refuse_what_they_do_not_know() -> None:
 def test_the_fallback_shows_the_opening_row_without_words_of_ours() -> None:
     words, numbers = LOVE.split(), ["0.04", "0.02", "0.47", "0.47"]
     assert texts_between_tags(HeadExplorer().fallback()) == [*words, "yêu", *numbers]
+
+
+def test_the_fallback_is_html_whatever_the_words_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (Word("<b>", "subject", None), Word("R&D", "verb", None))
+    sentences = {**hand_set.SENTENCES, "<b> R&D": Sentence("en", words)}
+    monkeypatch.setattr(hand_set, "SENTENCES", sentences)
+    html = HeadExplorer(sentence="<b> R&D").fallback()
+    assert texts_between_tags(html)[:3] == ["&lt;b&gt;", "R&amp;D", "R&amp;D"]
+    assert html.count('lang="en"') == 3
+    assert html.count("<th") == 3
+    assert "<b>" not in html
 
 
 def texts_between_tags(html: str) -> Sequence[str]:

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+from bs4 import BeautifulSoup
 
 from mha_lib import MultiHeadAttention
 from mha_lib.widgets import assets, quiz
-from mha_lib.widgets.quiz import check_quiz, is_right
+from mha_lib.widgets.quiz import is_right
+from mha_lib.widgets.quiz_rules import problems
 
 ONE = {
     "id": "colour",
@@ -30,6 +32,7 @@ NUMBER = {
     "wrong": "No.",
     "mistakes": [{"value": 11, "because": "That is *beside*, not *plus*."}],
 }
+NO_MARKUP = "$.questions[0].question: "
 GOOD = {"title": "Check yourself", "questions": [ONE, {**ONE, "id": "two", "kind": "many"}, NUMBER]}
 
 
@@ -39,6 +42,10 @@ def question(name: str) -> dict[str, Any]:
     return found
 
 
+def without_marks(text: str) -> str:
+    return text.replace("`", "").replace("*", "")
+
+
 def weights(layer: MultiHeadAttention, *names: str) -> int:
     return sum(getattr(layer, name).weight.numel() for name in names)
 
@@ -46,40 +53,46 @@ def weights(layer: MultiHeadAttention, *names: str) -> int:
 @pytest.mark.parametrize("language", assets.LANGUAGES)
 @pytest.mark.parametrize("name", assets.quiz_names())
 def test_every_quiz_file_is_in_order(name: str, language: str) -> None:
-    assert check_quiz(assets.quiz_text(name, language)) == []
+    assert problems(assets.quiz_text(name, language)) == []
 
 
 def test_a_good_quiz_has_nothing_against_it() -> None:
-    assert check_quiz(GOOD) == []
+    assert problems(GOOD) == []
 
 
 @pytest.mark.parametrize(
     ("place", "value", "complaint"),
     [
-        (("title",), "", "the title is missing"),
-        (("questions",), [], "there are no questions"),
+        (("title",), "", "$.title: '' does not match"),
+        (("questions",), [], "$.questions: [] should be non-empty"),
+        (("questions",), "none", "$.questions: 'none' is not of type 'array'"),
+        (("questions", 0), "Which?", "$.questions[0]: 'Which?' is not of type 'object'"),
         (("questions", 1, "id"), "colour", "the id colour is used twice"),
-        (("questions", 0, "id"), "Two words", "must be of a-z"),
-        (("questions", 0, "kind"), "single", "kind='single' is not one, many or number"),
-        (("questions", 0, "hint"), " ", "hint is missing"),
-        (("questions", 0, "tip"), "x", "unknown key 'tip'"),
-        (("questions", 0, "choices"), [], "two choices or more"),
-        (("questions", 0, "choices", 1, "right"), True, "exactly one choice must be right, not 2"),
-        (("questions", 0, "choices", 0, "right"), False, "exactly one choice must be right, not 0"),
-        (("questions", 0, "choices", 0, "right"), "yes", "right of choice A must be true"),
-        (("questions", 0, "choices", 1, "because"), "", "because of choice B is missing"),
-        (("questions", 1, "choices", 1, "right"), True, "some choices must be right and some"),
-        (("questions", 2, "answer"), "2", "'2' is not a number"),
-        (("questions", 2, "answer"), True, "True is not a number"),
-        (("questions", 2, "wrong"), "", "wrong is missing"),
-        (("questions", 2, "mistakes", 0, "value"), 2, "2 stands there twice"),
-        (("questions", 2, "mistakes", 0, "because"), "", "because of 11 is missing"),
-        (("questions", 0, "question"), "a <b>bold</b> word", "has '<b'"),
-        (("questions", 0, "question"), "a **bold** word", "only `code` and *emphasis*"),
-        (("questions", 0, "question"), "[a](b)", "only `code` and *emphasis*"),
-        (("questions", 0, "question"), "$x$", "only `code` and *emphasis*"),
-        (("questions", 0, "question"), "one ` alone", "has a ` without its partner"),
-        (("questions", 0, "question"), "2 * 3", "has a * without its partner"),
+        (("questions", 0, "id"), "Two words", "$.questions[0].id: 'Two words' does not match"),
+        (("questions", 0, "kind"), "single", "'single' is not one of ['number', 'one', 'many']"),
+        (("questions", 0, "hint"), " ", "$.questions[0].hint: ' ' does not match"),
+        (("questions", 0, "hint"), 3, "$.questions[0].hint: 3 is not of type 'string'"),
+        (("questions", 0, "tip"), "x", "('tip' was unexpected)"),
+        (("questions", 0, "choices"), [], "$.questions[0].choices: [] is too short"),
+        (("questions", 0, "choices"), ["x", "y"], "$.questions[0].choices[1]: 'y' is not of type"),
+        (("questions", 0, "choices", 1, "right"), True, "Too many items"),
+        (("questions", 0, "choices", 0), {"text": "this", "because": "No."}, "does not contain"),
+        (("questions", 0, "choices", 0, "right"), False, "choices[0].right: True was expected"),
+        (("questions", 0, "choices", 1, "because"), "", "choices[1].because: '' does not match"),
+        (("questions", 1, "choices", 1, "right"), True, "should not be valid"),
+        (("questions", 1, "choices", 0), {"text": "this", "because": "No."}, "does not contain"),
+        (("questions", 2, "answer"), "2", "$.questions[2].answer: '2' is not of type 'number'"),
+        (("questions", 2, "answer"), True, "$.questions[2].answer: True is not of type 'number'"),
+        (("questions", 2, "wrong"), "", "$.questions[2].wrong: '' does not match"),
+        (("questions", 2, "mistakes"), ["x"], "$.questions[2].mistakes[0]: 'x' is not of type"),
+        (("questions", 2, "mistakes", 0, "value"), 2, "sum: 2 stands twice"),
+        (("questions", 2, "mistakes", 0, "because"), "", "mistakes[0].because: '' does not match"),
+        (("questions", 0, "question"), "a <b>bold</b> word", NO_MARKUP),
+        (("questions", 0, "question"), "a **bold** word", NO_MARKUP),
+        (("questions", 0, "question"), "[a](b)", NO_MARKUP),
+        (("questions", 0, "question"), "$x$", NO_MARKUP),
+        (("questions", 0, "question"), "one ` alone", NO_MARKUP),
+        (("questions", 0, "question"), "2 * 3", NO_MARKUP),
     ],
 )
 def test_what_is_wrong_with_a_quiz_is_named(
@@ -90,8 +103,19 @@ def test_what_is_wrong_with_a_quiz_is_named(
     for key in place[:-1]:
         where = where[key]
     where[place[-1]] = value
-    problems = check_quiz(bad)
-    assert any(complaint in problem for problem in problems), problems
+    named = problems(bad)
+    assert any(complaint in problem for problem in named), named
+
+
+@pytest.mark.parametrize("missing", ["id", "kind", "question", "hint", "answer", "right", "wrong"])
+def test_what_a_question_lacks_is_named(missing: str) -> None:
+    question = {key: value for key, value in NUMBER.items() if key != missing}
+    named = problems({**GOOD, "questions": [question]})
+    assert f"$.questions[0]: {missing!r} is a required property" in named
+
+
+def test_what_is_no_quiz_at_all_is_named() -> None:
+    assert problems(["Check yourself"]) == ["$: ['Check yourself'] is not of type 'object'"]
 
 
 def test_the_numbers_of_the_multi_head_quiz_are_mha_libs() -> None:
@@ -165,6 +189,48 @@ def test_outputs_on_the_site_are_the_same_in_every_language() -> None:
     html = {quiz("multi-head", language=language).static_html() for language in assets.LANGUAGES}
     assert len(html) == 1
     assert 'data-texts="strings quiz-multi-head"' in html.pop()
+
+
+def test_without_javascript_the_whole_quiz_stands_in_the_page() -> None:
+    page = BeautifulSoup(quiz("multi-head").static_html(), "html.parser")
+    paper = page.select_one("noscript > .mha-paper[lang=en]")
+    shown = paper.select(":scope > ol > li")
+    questions = assets.quiz_text("multi-head", "en")["questions"]
+    assert len(shown) == len(questions)
+    for item, asked in zip(shown, questions, strict=True):
+        choices = asked.get("choices", [])
+        right = [each["because"] for each in choices if "right" in each] or [asked["right"]]
+        hint, answer = item.select("details")
+        assert item.select_one("p").text == without_marks(asked["question"])
+        listed = [choice.text for choice in item.select("ol > li")]
+        assert listed == [without_marks(choice["text"]) for choice in choices]
+        assert without_marks(asked["hint"]) in hint.text
+        assert len(answer.select("p")) == len(right)
+        assert all(without_marks(because) in answer.text for because in right)
+
+
+def test_a_translated_quiz_stands_there_in_its_languages_and_the_others_not_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(_name: str, language: str) -> dict[str, Any]:
+        return {**GOOD, "title": "Tự kiểm tra <1 & 2>"} if language == "vi" else GOOD
+
+    monkeypatch.setattr(assets, "quiz_text", read)
+    page = BeautifulSoup(quiz("multi-head").fallback(), "html.parser")
+    papers = page.select(".mha-paper")
+    assert [paper["lang"] for paper in papers] == ["en", "vi"]
+    assert [paper.p.text for paper in papers] == ["Check yourself", "Tự kiểm tra <1 & 2>"]
+    assert papers[0].select_one("code").text == "1 + 1"
+
+
+def test_a_flawed_file_stops_the_chapter_that_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flawed = copy.deepcopy(GOOD)
+    del flawed["questions"][0]["hint"]
+    monkeypatch.setattr(assets, "quiz_text", lambda _name, _language: flawed)
+    with pytest.raises(ValueError, match=r"'multi-head' has flaws:\n.*'hint' is a required"):
+        quiz("multi-head")
 
 
 def test_a_quiz_that_is_not_there_names_those_that_are() -> None:

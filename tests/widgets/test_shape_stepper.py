@@ -1,5 +1,8 @@
 """The shape stepper's Python side: what it answers is what mha_lib does."""
 
+import json
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -63,10 +66,31 @@ def test_a_d_model_that_h_does_not_divide_shows_what_mha_lib_raises(d_model: int
     assert ShapeStepper(d_model=d_model, h=h).result == {"error": str(raised.value)}
 
 
-@pytest.mark.parametrize("size", [0, -1, 2.5, None, "4", True, 1_000_001, float("inf")])
+NAN, INFINITY = float("nan"), float("inf")
+NOT_SIZES = [0, -1, 2.5, None, "4", True, 1_000_001, NAN, INFINITY, -INFINITY, [NAN], 10**400]
+
+
+@pytest.mark.parametrize("size", NOT_SIZES)
 @pytest.mark.parametrize("name", ["B", "N", "d_model", "h"])
 def test_what_is_no_size_is_named(name: str, size: object) -> None:
-    assert ShapeStepper(**{name: size}).result == {"invalid": [name]}
+    stepper = ShapeStepper(**{name: size})
+    assert stepper.result == {"invalid": [name]}
+    # A page reads the state as JSON, which has no word for NaN.
+    json.dumps(stepper.get_state([name, "result"]), allow_nan=False)
+    assert f'"{name}": ' in stepper.static_html()
+    setattr(stepper, name, 4)
+    assert stepper.result == ShapeStepper(**{name: 4}).result
+
+
+def test_what_is_no_number_is_kept_as_none() -> None:
+    stepper = ShapeStepper(B=NAN, N=INFINITY, d_model="8", h=2.5)
+    assert (stepper.B, stepper.N, stepper.d_model, stepper.h) == (None, None, None, 2.5)
+
+
+def test_numpys_whole_numbers_are_sizes() -> None:
+    stepper = ShapeStepper(h=np.int64(4), d_model=np.float32(8))
+    assert stepper.result == ShapeStepper(h=4, d_model=8).result
+    assert '"h": 4' in stepper.static_html()
 
 
 def test_a_whole_float_is_a_size_since_javascript_has_one_kind_of_number() -> None:

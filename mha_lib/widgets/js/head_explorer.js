@@ -23,7 +23,7 @@ import { numbersEditor } from "./head_numbers.js";
 import { outputOfOneWord } from "./head_output.js";
 import { sayings } from "./head_sayings.js";
 import { heatmap } from "./heatmap.js";
-import { freshId, liveLine, make, rich, root, translator } from "./ui.js";
+import { freshId, liveLine, make, rich, root, scrollBox, translator } from "./ui.js";
 
 /**
  * What HeadExplorer.compute does in Python, with this page's own attention.
@@ -54,7 +54,6 @@ function render({ model, el }) {
 
   const titleId = freshId("title");
   const tryThis = make("p", { class: "mha-try" });
-  const problem = make("p", { class: "mha-error", role: "alert", hidden: true });
   const sentences = sentencePicker(t, recipe, change);
   const heads = headPicker(t, recipe.heads, change);
   const compares = make("p");
@@ -63,18 +62,18 @@ function render({ model, el }) {
   const view = make("div", { class: "mha-view" }, lookPlace, make("div", {}, compares, seen, tryThis));
   const gridPlace = make("div");
   const output = outputOfOneWord(t, { names, meanings: recipe.meanings, say });
+  const note = make("p", { class: "mha-note" });
   const editor = numbersEditor(t, { recipe, names, language, change });
 
   const demo = root(
     "heads",
     make("p", { class: "mha-title", id: titleId }, t("title")),
     make("div", { class: "mha-row" }, sentences.element, heads.element),
-    problem,
     view,
     gridPlace,
     output.element,
     editor.element,
-    make("p", { class: "mha-note" }, rich(t("note"))),
+    note,
   );
   demo.setAttribute("aria-labelledby", titleId);
   el.append(demo);
@@ -88,15 +87,12 @@ function render({ model, el }) {
     lookPlace.replaceChildren(look.element);
     view.style.setProperty("--mha-count", String(sentence.words.length));
     gridPlace.replaceChildren(grid.element);
+    note.replaceChildren(rich(say.note(sentence), sentence.language));
     open = sentence;
   }
 
   function draw() {
     const result = model.get("result");
-    problem.hidden = !result.error;
-    problem.textContent = result.error ?? "";
-    if (result.error) return;
-
     const sentence = recipe.sentences.find((each) => each.text === result.sentence);
     const traits = ["head", "query", "features", "gains"].map((name) => [name, model.get(name)]);
     /** @type {Situation} */
@@ -107,10 +103,10 @@ function render({ model, el }) {
     if (sentence !== open) openSentence(sentence);
     for (const part of [sentences, heads, look, grid, output, editor]) part.show(now);
     compares.textContent = t(`compares_${recipe.heads[now.head]}`);
-    tryThis.replaceChildren(rich(say.tryThis(now)));
+    tryThis.replaceChildren(rich(say.tryThis(now), now.language));
     const news = say.seen(now);
     // An unchanged line must not be read out again.
-    if (seen.dataset.said !== news) seen.replaceChildren(rich(news));
+    if (seen.dataset.said !== news) seen.replaceChildren(rich(news, now.language));
     seen.dataset.said = news;
   }
 
@@ -128,7 +124,9 @@ function sentencePicker(t, recipe, change) {
   const id = freshId("sentence");
   const options = recipe.sentences.map(({ text, language }) => {
     const gloss = t(`gloss_${language}`);
-    return make("option", { value: text }, gloss ? t("glossed", { text, gloss }) : text);
+    // An option holds no elements: with a gloss it is in two languages, and can say neither.
+    if (gloss) return make("option", { value: text }, t("glossed", { text, gloss }));
+    return make("option", { value: text, lang: language }, text);
   });
   const select = make("select", { id, onchange: choose }, ...options);
   function choose() {
@@ -169,9 +167,10 @@ function headPicker(t, heads, change) {
 /** The weights of every head side by side, as tables. */
 function gridOfAllHeads(t, { sentence, names }) {
   const word = (text) => make("span", { lang: sentence.language }, text);
-  const maps = names.map((name, head) => {
+  const labels = names.map((name, head) => t("head_label", { number: head + 1, name }));
+  const maps = labels.map((caption, head) => {
     const map = heatmap({
-      caption: t("head_label", { number: head + 1, name }),
+      caption,
       corner: t("corner"),
       rows: sentence.words.map(word),
       columns: sentence.words.map(word),
@@ -185,7 +184,7 @@ function gridOfAllHeads(t, { sentence, names }) {
       {},
       make("p", { class: "mha-subtitle" }, t("all_title")),
       make("p", { class: "mha-try" }, t("all_how")),
-      make("div", { class: "mha-maps" }, ...maps.map((map) => map.element)),
+      make("div", { class: "mha-maps" }, ...maps.map((map, head) => scrollBox(labels[head], map.element))),
     ),
     show: ({ weights, query }) => maps.forEach((map, head) => map.show(weights[head], query)),
   };

@@ -33,12 +33,11 @@ export function lookOfOneHead(t, { sentence: { words, language }, names, change 
     make("thead", {}, make("tr", {}, ...headers)),
     make("tbody", {}, make("tr", {}, ...cells)),
   );
+  const columns = make("div", { class: "mha-columns" }, drawing.element, toolbar, table);
   const element = make(
     "div",
     {},
-    drawing.element,
-    toolbar,
-    table,
+    make("div", { class: "mha-scroll" }, columns),
     make("p", { class: "mha-try", id: hint }, t("words_hint")),
   );
 
@@ -64,7 +63,7 @@ export function lookOfOneHead(t, { sentence: { words, language }, names, change 
       button.tabIndex = j === query ? 0 : -1;
     });
     const values = { word: words[query], number: head + 1, name: names[head] };
-    caption.replaceChildren(rich(t("row_caption", values)));
+    caption.replaceChildren(rich(t("row_caption", values), language));
   }
   return { element, show, stop: drawing.stop };
 }

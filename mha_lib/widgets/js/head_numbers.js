@@ -106,7 +106,7 @@ export function numbersEditor(t, { recipe, names, language, change }) {
     const row = now.features[now.query];
     features.forEach((each, column) => each.show(row[column]));
     gains.forEach((each, head) => each.show(now.gains[head]));
-    whose.replaceChildren(rich(t("whose", { word: now.words[now.query] })));
+    whose.replaceChildren(rich(t("whose", { word: now.words[now.query] }), now.language));
     const vector = row.slice(features.length).join(", ");
     place.textContent = t("standing", { place: now.query + 1, count: now.words.length, vector });
   }

@@ -1,6 +1,6 @@
 /** The output for one word: what each head contributes, feature by feature, and the sum. */
 
-import { make, rich, showWeight } from "./ui.js";
+import { make, rich, scrollBox, showWeight } from "./ui.js";
 
 /**
  * @param {(key: string, values?: object) => string} t
@@ -32,9 +32,8 @@ export function outputOfOneWord(t, { names, meanings, say }) {
     {},
     make("p", { class: "mha-subtitle" }, t("out_title")),
     make("p", { class: "mha-try" }, rich(t("out_how"))),
-    make(
-      "div",
-      { class: "mha-scroll" },
+    scrollBox(
+      t("out_title"),
       make(
         "table",
         { class: "mha-output" },
@@ -47,7 +46,7 @@ export function outputOfOneWord(t, { names, meanings, say }) {
   );
 
   function show(now) {
-    const { words, query, contributions, output } = now;
+    const { words, language, query, contributions, output } = now;
     // W_O writes into the meaning block, the second of three.
     const first = meanings.length;
     const longest = Math.max(1, ...output[query]);
@@ -61,8 +60,8 @@ export function outputOfOneWord(t, { names, meanings, say }) {
       sum.textContent = showWeight(total);
       row.dataset.empty = String(total < 0.005);
     });
-    caption.replaceChildren(rich(t("out_caption", { word: words[query] })));
-    story.replaceChildren(rich(say.output(now)));
+    caption.replaceChildren(rich(t("out_caption", { word: words[query] }), language));
+    story.replaceChildren(rich(say.output(now), language));
   }
   return { element, show };
 }

@@ -2,8 +2,8 @@
 
 import { showWeight } from "./ui.js";
 
-// Two decimals are shown: a smaller difference than this cannot be seen.
-const VISIBLE = 0.005;
+// Words are told apart by what is shown of their weights: two decimals. What is equal there
+// is named together or not at all.
 
 /**
  * @param {(key: string, values?: object) => string} t
@@ -39,14 +39,17 @@ export function sayings(t, { names, meanings, language }) {
       if (gains[head] === 0) lines.push(t("why_gain"));
       else if (mine.every((feature) => feature === 0)) lines.push(t("why_nothing", here));
     } else {
-      const items = mostOf(row).map((j) =>
-        t("seen_item", { weight: showWeight(row[j]), word: words[j] }),
+      const items = mostOf(row).flatMap(({ weight, places, isTheRest }) =>
+        isTheRest && places.length > 1
+          ? [t("seen_rest", { weight })]
+          : places.map((j) => t("seen_item", { weight, word: words[j] })),
       );
       lines.push(t("seen", { ...here, list: inWords.format(items) }));
       const farthest = heaviest(row).reduce((a, b) => (far(b) > far(a) ? b : a));
       if (far(farthest) > 2) lines.push(t("seen_far", { word: words[farthest], distance: far(farthest) }));
       const twins = words.map((_, j) => j).filter((j) => j !== query && same(block(features[j], head), mine));
-      if (twins.length > 0) lines.push(t("seen_twin", { list: inWords.format(twins.map((j) => word(words[j]))) }));
+      const list = inWords.format(twins.map((j) => word(words[j])));
+      if (twins.length > 0) lines.push(t(twins.length === 1 ? "seen_twin" : "seen_twins", { list }));
     }
     names.forEach((name, other) => {
       if (other === head) return;
@@ -63,19 +66,31 @@ export function sayings(t, { names, meanings, language }) {
 
   /** Which meaning is strongest in the output, and from which heads it came. */
   function output({ words, query, contributions, output: rows }) {
-    const first = meanings.length;
-    const values = rows[query].slice(first, first + meanings.length);
-    const strongest = values.indexOf(Math.max(...values));
-    const shares = contributions.map((head) => showWeight(head[query][first + strongest]));
-    const total = showWeight(values[strongest]);
+    const here = { word: words[query] };
+    const values = meaningsOf(rows[query]);
+    const strongest = heaviest(values);
+    const total = showWeight(values[strongest[0]]);
+    if (Number(total) === 0) return t("out_none", { ...here, total });
+    const features = strongest.map((each) => t(`meaning_${meanings[each]}`));
+    if (features.length > 1) return t("out_ties", { ...here, total, list: inWords.format(features) });
+    const shares = contributions.map((head) => showWeight(meaningsOf(head[query])[strongest[0]]));
     // Rounded numbers may miss their rounded sum by .01.
     const exact = shares.reduce((sum, share) => sum + Number(share), 0).toFixed(2) === Number(total).toFixed(2);
     const terms = shares.map((weight, i) => t("out_item", { weight, name: names[i] }));
-    return t("out_seen", {
-      word: words[query],
-      feature: t(`meaning_${meanings[strongest]}`),
-      sum: `${terms.join(" + ")} ${exact ? "=" : "≈"} ${total}`,
-    });
+    const sum = `${terms.join(" + ")} ${exact ? "=" : "≈"} ${total}`;
+    return t("out_seen", { ...here, feature: features[0], sum });
+  }
+
+  /** Whose weights these are, and which words start without a meaning. */
+  function note({ words, features }) {
+    const plain = words.filter((_, j) => meaningsOf(features[j]).every((feature) => feature === 0));
+    if (plain.length === 0) return t("note");
+    return `${t("note")} ${t("note_plain", { list: inWords.format(plain.map(word)) })}`;
+  }
+
+  /** The second of a row's three blocks, which W_O writes into too. */
+  function meaningsOf(row) {
+    return row.slice(meanings.length, 2 * meanings.length);
   }
 
   /** The features a head reads: its own block of d_k. */
@@ -84,28 +99,40 @@ export function sayings(t, { names, meanings, language }) {
     return row.slice(head * headDim, (head + 1) * headDim);
   }
 
-  return { tryThis, seen, output };
+  return { tryThis, seen, output, note };
+}
+
+/** The weights that are shown, the largest first, each with the places where it stands. */
+function ranks(row) {
+  const places = new Map();
+  row.forEach((weight, j) => {
+    const shown = showWeight(weight);
+    places.set(shown, [...(places.get(shown) ?? []), j]);
+  });
+  return [...places]
+    .map(([weight, places]) => ({ weight, places }))
+    .sort((a, b) => row[b.places[0]] - row[a.places[0]]);
 }
 
 function isEven(row) {
-  return Math.max(...row) - Math.min(...row) < VISIBLE;
+  return ranks(row).length === 1;
 }
 
-/** Whose weight is the largest, as far as can be seen. @returns {number[]} */
+/** Where the largest weight stands. @param {number[]} row @returns {number[]} */
 function heaviest(row) {
-  const largest = Math.max(...row);
-  return row.map((_, j) => j).filter((j) => largest - row[j] < VISIBLE);
+  return ranks(row)[0].places;
 }
 
-/** The heaviest first, as many as together hold most of the row. @returns {number[]} */
+/** The largest ranks, as many as together hold most of the row. */
 function mostOf(row) {
-  const order = row.map((_, j) => j).sort((a, b) => row[b] - row[a]);
   let held = 0;
-  return order.filter((j) => {
-    const needed = held < 0.85;
-    held += row[j];
-    return needed;
-  });
+  return ranks(row)
+    .map((rank, place, { length }) => ({ ...rank, isTheRest: place === length - 1 }))
+    .filter(({ places }) => {
+      const needed = held < 0.85;
+      held += places.reduce((sum, j) => sum + row[j], 0);
+      return needed;
+    });
 }
 
 function same(a, b) {

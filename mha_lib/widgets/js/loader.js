@@ -18,7 +18,7 @@ window.mha ??= (() => {
   const addresses = new Map();
   /** @type {Map<string, Promise<void>>} */
   const scripts = new Map();
-  /** Every text that has arrived, by section: a demo's strings, or a quiz. */
+  /** Every text that has arrived, by section: a demo's strings, a quiz, the loader's own. */
   const texts = {};
 
   /** Called by each module's script. */
@@ -113,34 +113,73 @@ window.mha ??= (() => {
     }
   }
 
-  async function start(element) {
+  async function start(element, place) {
     const state = JSON.parse(element.querySelector('script[type="application/json"]').textContent);
     const [module] = await Promise.all([
       load(element.dataset.module),
       loadTexts(element.dataset.texts.split(" ")),
     ]);
     const model = new StaticModel({ ...state, texts, language }, module.compute);
-    const place = document.createElement("div");
-    element.append(place);
     await module.default.render({ model, el: place });
     element.mhaModel = model;
     element.dataset.ready = "";
   }
 
-  /** Start a demo when it comes near the window, so that a page opens at once. */
+  /** Say in a demo's place that it did not start: to the reader, and to whoever mends it. */
+  function apologise(element, place, problem) {
+    const message = document.createElement("p");
+    message.className = "mha-error";
+    message.setAttribute("role", "alert");
+    message.textContent = texts.not_started[language];
+    place.className = "mha";
+    place.lang = language;
+    place.replaceChildren(message);
+    element.dataset.failed = problem.message;
+    reportError(problem);
+  }
+
+  /** Every demo of the page in order, and its start once that has begun. @type {Map<Element, ?Promise>} */
+  const demos = new Map();
+
+  function begin(element) {
+    if (!demos.get(element)) {
+      nearWindow.unobserve(element);
+      const place = document.createElement("div");
+      element.append(place);
+      demos.set(
+        element,
+        start(element, place).catch((problem) => apologise(element, place, problem)),
+      );
+    }
+    return demos.get(element);
+  }
+
+  // What is near the window starts first, so that a page opens at once.
+  const nearWindow = new IntersectionObserver(
+    (entries) => entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => begin(target)),
+    { rootMargin: "600px" },
+  );
+
+  function untilIdle() {
+    return new Promise((resolve) => {
+      if (window.requestIdleCallback) requestIdleCallback(() => resolve(), { timeout: 2000 });
+      else setTimeout(resolve, 200); // Safari
+    });
+  }
+
+  // The rest starts as well, one after the other: a page may be printed without being scrolled.
+  addEventListener("load", async () => {
+    for (const element of demos.keys()) {
+      await untilIdle();
+      await begin(element);
+    }
+  });
+  addEventListener("beforeprint", () => [...demos.keys()].forEach(begin));
+
+  /** Let a demo start in its turn. */
   function mount(element) {
-    const watcher = new IntersectionObserver(
-      (entries) => {
-        if (!entries.some((entry) => entry.isIntersecting)) return;
-        watcher.disconnect();
-        start(element).catch((problem) => {
-          element.append(`The demo did not start: ${problem.message}`);
-          throw problem;
-        });
-      },
-      { rootMargin: "600px" },
-    );
-    watcher.observe(element);
+    demos.set(element, null);
+    nearWindow.observe(element);
   }
 
   return { register, addTexts, load, mount };

@@ -151,7 +151,7 @@ function makeNumber(question, t, language) {
     inputmode: "decimal",
     autocomplete: "off",
   });
-  const example = showCount(1234567, language);
+  const examples = { plain: 1234567, grouped: showCount(1234567, language) };
   return {
     element: make(
       "p",
@@ -164,7 +164,8 @@ function makeNumber(question, t, language) {
       if (!field.value.trim()) return { problem: { key: "write_first" } };
       const value = readNumber(field.value, language);
       if (value !== null) return { value };
-      return { problem: { key: "not_a_number", values: { written: field.value.trim(), example } } };
+      const values = { written: field.value.trim(), ...examples };
+      return { problem: { key: "not_a_number", values } };
     },
     write(given) {
       // What the reader wrote stays as it was written.

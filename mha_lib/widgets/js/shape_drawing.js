@@ -112,7 +112,7 @@ function drawMatrix({ rows, columns, head, first }, matrix, cell) {
   for (let row = 0; row < rows; row += 1) {
     for (let column = 0; column < columns; column += 1) {
       const owner = head(matrix, row, column);
-      const fill = owner < 0 ? "var(--mha-faint)" : `var(--mha-head-${owner})`;
+      const fill = owner < 0 ? "var(--mha-line)" : `var(--mha-head-${owner})`;
       svg.append(
         svgElement("rect", {
           x: column * cell,

@@ -30,7 +30,7 @@ function render({ model, el }) {
     steps.show(place);
     panel.replaceChildren(...describeStep(STEPS[place], sizes, t, number));
     say(seen, rich(whatHappened(place, sizes, t)));
-    say(careful, ...coincidences(sizes, t).map((text) => make("p", {}, rich(text))));
+    say(careful, ...coincidences(place, sizes, t).map((text) => make("p", {}, rich(text))));
     parameters.show(sizes, result.parameters);
   }
 
@@ -80,7 +80,9 @@ function makeControls(model, t, problemId) {
         model.save_changes();
       },
     },
-    ...Object.keys(PRESETS).map((name) => make("option", { value: name }, t(`preset_${name}`))),
+    ...Object.entries(PRESETS).map(([name, sizes]) =>
+      make("option", { value: name }, t(`preset_${name}`, sizes)),
+    ),
     make("option", { value: "own" }, t("preset_own")),
   );
   const d_k = make("output", { id: freshId("d_k") });
@@ -154,7 +156,8 @@ function makeSteps(model, t) {
           Home: 0,
           End: STEPS.length - 1,
         };
-        if (!(event.key in to)) return;
+        // With Ctrl, Alt or Meta the keys are the browser's own: Alt+← goes back a page.
+        if (!(event.key in to) || event.ctrlKey || event.altKey || event.metaKey) return;
         event.preventDefault();
         go(to[event.key]);
         buttons[here()].focus();
@@ -224,14 +227,15 @@ function whatHappened(place, sizes, t) {
   return t(key, { step: place + 1, steps: STEPS.length, name: t(`step_${id}`), before, after });
 }
 
-/** Where equal sizes hide a difference that the shape would otherwise show. */
-function coincidences(sizes, t) {
+/** Where equal sizes hide a difference that the shapes of the steps so far would otherwise show. */
+function coincidences(place, sizes, t) {
+  const reached = (id) => place >= STEPS.findIndex((step) => step.id === id);
   const { B, N, h, d_k } = sizes;
   const values = { ...sizes, split: tuple(["B", "h", "N", "d_k"], sizes) };
   const found = [];
-  if (N === d_k) found.push(t("trap_N_d_k", values));
-  if (B === h) found.push(t("trap_B_h", values));
-  if (N === h) found.push(t("trap_N_h", values));
+  if (N === d_k && reached("combine")) found.push(t("trap_N_d_k", values));
+  if (B === h && reached("split")) found.push(t("trap_B_h", values));
+  if (N === h && reached("split")) found.push(t("trap_N_h", values));
   if (found.length) found.push(t("trap_way_out"));
   return found;
 }

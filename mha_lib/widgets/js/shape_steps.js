@@ -4,8 +4,8 @@ export const SIZES = ["B", "N", "d_model", "h"];
 export const LARGEST = 1_000_000;
 
 export const PRESETS = {
-  small: { B: 2, N: 4, d_model: 8, h: 2 },
   different: { B: 3, N: 5, d_model: 8, h: 2 },
+  small: { B: 2, N: 4, d_model: 8, h: 2 },
   bert: { B: 1, N: 512, d_model: 768, h: 12 },
   gpt2: { B: 1, N: 1024, d_model: 768, h: 12 },
   gpt3: { B: 1, N: 2048, d_model: 12288, h: 96 },
@@ -24,7 +24,11 @@ const columns = (from, name) => stage(from, name, "B N d_model", "columns");
 const tokens = (from, name) => stage(from, name, "B N h d_k", "tokens");
 const eachOf = (line) => ["q", "k", "v"].map(line);
 
-/** Each step: the chapter's lines of code, and the way from tensor to tensor. */
+/**
+ * Each step: its code, and the way from tensor to tensor. The lines are those of the chapter's
+ * MultiHeadAttention, save that there split_heads takes in what each projection makes and does
+ * the split, and the last line returns the output.
+ */
 export const STEPS = [
   { id: "input", code: ["x  # (B, N, d_model)"], way: [x] },
   {
@@ -34,14 +38,18 @@ export const STEPS = [
   },
   {
     id: "split",
-    code: eachOf(
-      (name) => `${name} = ${name}.view(B, N, h, d_k).transpose(1, 2)  # (B, h, N, d_k)`,
-    ),
+    code: eachOf((name) => [
+      `${name} = ${name}.view(B, N, self.h, self.d_k)  # (B, N, h, d_k)`,
+      `${name} = ${name}.transpose(1, 2)  # (B, h, N, d_k)`,
+    ]).flat(),
     way: [columns("", "q"), tokens("→ .view(B, N, h, d_k)", ""), heads("→ .transpose(1, 2)", "q")],
   },
   {
     id: "score",
-    code: ["scores = q @ k.transpose(-2, -1) / math.sqrt(d_k)  # (B, h, N, N)"],
+    code: [
+      "scores = q @ k.transpose(-2, -1)  # (B, h, N, N)",
+      "scores = scores / math.sqrt(self.d_k)  # (B, h, N, N)",
+    ],
     way: [
       heads("", "q"),
       stage("@", "k.transpose(-2, -1)", "B h d_k N", "turned"),
@@ -60,7 +68,10 @@ export const STEPS = [
   },
   {
     id: "merge",
-    code: ["concat = head_out.transpose(1, 2).reshape(B, N, d_model)  # (B, N, d_model)"],
+    code: [
+      "concat = head_out.transpose(1, 2)  # (B, N, h, d_k)",
+      "concat = concat.reshape(B, N, d_model)  # (B, N, d_model)",
+    ],
     way: [
       heads("", "head_out"),
       tokens("→ .transpose(1, 2)", ""),

@@ -38,7 +38,10 @@ export function translator(model, demo) {
   const texts = { ...model.get("texts").common, ...model.get("texts")[demo] };
   return (key, values = {}) => {
     if (!(key in texts)) throw new Error(`no text ${demo}.${key}`);
-    return texts[key].replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+    return texts[key].replace(/\{(\w+)\}/g, (_, name) => {
+      if (values[name] === undefined) throw new Error(`text ${demo}.${key} needs {${name}}`);
+      return String(values[name]);
+    });
   };
 }
 
@@ -63,15 +66,16 @@ export function liveLine() {
 /**
  * A text of the catalogue as nodes: `code` and *emphasis* are all the markup there is.
  * @param {string} text
+ * @param {string} [language] what *emphasised* words are in, where that is not the text's own
  * @returns {DocumentFragment}
  */
-export function rich(text) {
+export function rich(text, language) {
   const nodes = document.createDocumentFragment();
   for (const piece of text.split(/(`[^`]*`|\*[^*]*\*)/)) {
     if (piece.length > 1 && piece.startsWith("`"))
       nodes.append(make("code", {}, piece.slice(1, -1)));
     else if (piece.length > 1 && piece.startsWith("*"))
-      nodes.append(make("em", {}, piece.slice(1, -1)));
+      nodes.append(make("em", { lang: language }, piece.slice(1, -1)));
     else nodes.append(piece);
   }
   return nodes;
@@ -87,6 +91,27 @@ export function rich(text) {
 export function root(demo, ...children) {
   const keepKeys = (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true");
   return make("section", { class: `mha mha-${demo}`, onfocusin: keepKeys }, ...children);
+}
+
+/**
+ * A box in which wide content scrolls, so that the page does not. While there is more than
+ * it shows, it is a stop for the Tab key: the arrow keys scroll it from there.
+ * @param {string} label what is in it
+ * @param {...Node} children
+ * @returns {HTMLElement}
+ */
+export function scrollBox(label, ...children) {
+  const box = make("div", { class: "mha-scroll" }, ...children);
+  const whileWide = { tabindex: "0", role: "group", "aria-label": label };
+  const resized = new ResizeObserver(() => {
+    const wide = box.scrollWidth > box.clientWidth;
+    for (const [name, value] of Object.entries(whileWide)) {
+      if (wide) box.setAttribute(name, value);
+      else box.removeAttribute(name);
+    }
+  });
+  for (const element of [box, ...children]) resized.observe(element);
+  return box;
 }
 
 /**
