@@ -17,12 +17,12 @@ setup: ## make .venv with the locked packages
 build: setup ## build every edition into _build/site
 	@$(PY) -m book.build
 
-site: build ## build, then serve on http://localhost:8000 (SERVE=0 builds only)
+site: build ## build, then serve on http://localhost:8000 (SERVE=0 builds only; PORT=8001)
 ifneq ($(SERVE),0)
 	@$(PY) -m book.serve --port $(PORT)
 endif
 
-serve: setup ## serve what is built
+serve: setup ## serve what is built (PORT=8001)
 	@$(PY) -m book.serve --port $(PORT)
 
 test: ## set up, build, lint, and run the tests that finish in under 5 minutes

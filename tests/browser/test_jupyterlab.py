@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,10 +14,11 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from benchmarks.chromium import shut_outside
 
+CHAPTER = Path(__file__).resolve().parents[2] / "book" / "en" / "multi-head.md"
 CELLS = [
     "from mha_lib.widgets import HeadExplorer, ShapeStepper, quiz",
     "explorer = HeadExplorer()\nexplorer",
@@ -33,6 +35,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     cells = [new_code_cell(cell) for cell in CELLS]
     nbformat.write(new_notebook(cells=cells, metadata=metadata), home / "demos.ipynb")
+    shutil.copy(CHAPTER, home)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -67,22 +70,33 @@ def wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def notebook(browser: Browser, lab: str) -> Iterator[Page]:
-    """Yield a notebook whose demo cells have run, with everything outside the machine shut."""
-    # The window is tall because JupyterLab draws only the cells in view.
-    context = browser.new_context(viewport={"width": 1300, "height": 5200})
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """Yield a window with everything outside the machine shut."""
+    # It is tall because JupyterLab draws only the cells in view.
+    context = browser.new_context(viewport={"width": 1300, "height": 12_000})
+    context.set_default_timeout(60_000)
     shut_outside(context)
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def notebook(context: BrowserContext, lab: str) -> Page:
+    """Return a notebook whose demo cells have run."""
     page = context.new_page()
-    page.set_default_timeout(60_000)
     page.goto(f"{lab}/lab/tree/demos.ipynb")
+    run_all_cells(page)
+    return page
+
+
+def run_all_cells(page: Page) -> None:
+    """Run the cells of the notebook that is opening, and wait for its three demos."""
     page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
     # Cells that are run before the kernel has answered are forgotten.
     page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     expect(page.locator(".jp-OutputArea .mha")).to_have_count(3, timeout=90_000)
-    yield page
-    context.close()
 
 
 def run_python(page: Page, code: str) -> str:
@@ -161,3 +175,19 @@ def test_typing_in_a_demo_is_not_taken_for_jupyterlabs_shortcuts(notebook: Page)
     notebook.keyboard.press("d")  # outside a demo this deletes the cell
     notebook.locator(".mha-heads").get_by_role("button", name="1 syntax").click()
     expect(cells).to_have_count(before)
+
+
+@pytest.mark.slow
+def test_the_chapter_itself_opens_as_a_notebook_and_runs(context: BrowserContext, lab: str) -> None:
+    """As README says: Open With, Notebook."""
+    page = context.new_page()
+    page.goto(f"{lab}/lab")
+    page.get_by_role("tab", name="Launcher").wait_for()
+    page.locator(".jp-DirListing-item").filter(has_text=CHAPTER.name).click(button="right")
+    page.locator(".lm-Menu-item").filter(has_text="Open With").hover()
+    page.get_by_role("menuitem", name="Notebook", exact=True).click()
+    run_all_cells(page)
+    expect(page.locator(".jp-OutputArea-output").filter(has_text="9,216")).to_have_count(1)
+    expect(page.locator(".jp-RenderedText[data-mime-type*=error]")).to_have_count(0)
+    page.locator(".mha-heads").get_by_role("button", name="3 position").click()
+    expect(page.locator(".mha-heads .mha-weights-row td").first).to_have_text(".66")
