@@ -28,7 +28,7 @@ def check_size(name: str, size: int) -> int:
         whole = operator.index(size)
     except TypeError:
         if isinstance(size, Real) and size >= 1 and float(size).is_integer():
-            complaint = f"{name}={size!r} is a float; pass int({name}), or divide with //"
+            complaint = f"{name}={size!r} is not an int; pass int({name}), or divide with //"
         raise TypeError(complaint) from None
     if whole < 1:
         raise ValueError(complaint)

@@ -143,6 +143,7 @@ pass query.unsqueeze(1)
         ("value", value, "(B, h, S, d_v)"),
     ):
         check_tensor(name, x)
+        check_dtype(name, x)
         if x.dim() != 4:
             way_out = (
                 f"for a single head pass {name}.unsqueeze(1)"
@@ -157,7 +158,6 @@ pass query.unsqueeze(1)
                 f"{name} has shape {tuple(x.shape)}, with nothing in it; "
                 f"attention takes {axes}, each but B at least 1"
             )
-        check_dtype(name, x)
         if x is not query:
             _check_same_device(name, x, query)
             if x.dtype != query.dtype:
@@ -234,14 +234,14 @@ sequence pass query.unsqueeze(0)
 def _check_tokens(name: str, x: Tensor, length: str, width_name: str, width: int) -> None:
     """Refuse what is not (B, length, width) floating-point numbers."""
     check_tensor(name, x)
+    check_dtype(name, x)
     if x.dim() != 3:
-        way_out = (
-            f"for a single sequence pass {name}.unsqueeze(0)"
-            if x.dim() == 2
-            else "the layer splits the heads itself"
-        )
+        way_out = {
+            2: f"; for a single sequence pass {name}.unsqueeze(0)",
+            4: "; the layer splits the heads itself",
+        }.get(x.dim(), "")
         raise ValueError(
-            f"{name} has shape {tuple(x.shape)}, but the layer takes (B, {length}, {width_name}); "
+            f"{name} has shape {tuple(x.shape)}, but the layer takes (B, {length}, {width_name})"
             f"{way_out}"
         )
     if x.shape[1] == 0:
@@ -251,7 +251,6 @@ def _check_tokens(name: str, x: Tensor, length: str, width_name: str, width: int
             f"{name} has width {x.shape[2]}, but the layer has {width_name}={width}; "
             f"pass {name} with {width} features, or make the layer with {width_name}={x.shape[2]}"
         )
-    check_dtype(name, x)
 
 
 def float_weight(projection: nn.Module) -> Tensor | None:

@@ -46,6 +46,16 @@ def imports_of(name: str) -> list[str]:
     return [match[2] for match in _IMPORT.finditer(source(name))]
 
 
+def modules_of(name: str) -> list[str]:
+    """Return a module's name and, before it, those of all that it cannot run without.
+
+    >>> modules_of("heatmap.js")
+    ['ui.js', 'heatmap.js']
+    """
+    needed = [each for imported in imports_of(name) for each in modules_of(imported)]
+    return [*dict.fromkeys(needed), name]
+
+
 @cache
 def inlined_module(name: str) -> str:
     """Return a module as one text: its imports become data: addresses (for Jupyter).

@@ -122,8 +122,10 @@ class CourseWidget(anywidget.AnyWidget):
         # "</script>" or "<!--<script>" in the data would move the end of the element around it.
         data = self._as_json(state).replace("<", "\\u003c")
         texts = " ".join(self._text_names)
+        # All of them, so that the page can ask for them at once and not one after another.
+        modules = " ".join(assets.modules_of(self.module))
         return (
-            f'<div class="mha-demo" data-module="{self.module}" data-texts="{texts}">'
+            f'<div class="mha-demo" data-modules="{modules}" data-texts="{texts}">'
             f'<script type="application/json">{data}</script>'
             f"<noscript>{self.fallback()}</noscript>"
             "<script>mha.mount(document.currentScript.parentElement)</script></div>"

@@ -30,7 +30,10 @@ def is_telling(number: str) -> bool:
 
 def unproven(body: Tag) -> list[str]:
     """Return the sentences of an article whose numbers no cell prints and no source backs."""
-    printed = numbers(" ".join(cell.get_text(" ") for cell in body.select(".cell")))
+    for unseen in body.select("script, noscript"):
+        unseen.extract()
+    cells = body.select(".cell_input, .cell_output pre")
+    printed = numbers(" ".join(cell.get_text(" ") for cell in cells))
     missing = []
     for block in body.select("p, li, td"):
         if block.find_parent(class_="cell") or block.find_parent(class_="citation-list"):
@@ -61,7 +64,7 @@ def test_each_quotient_in_prose_is_right(chapter: str) -> None:
 
 def test_a_wrong_number_is_noticed() -> None:
     page = BeautifulSoup(
-        '<article><div class="cell">1,769,472</div>'
+        '<article><div class="cell"><div class="cell_output"><pre>1,769,472</pre></div></div>'
         "<p>There are 1,769,472 weights.</p><p>There are 1,769,473 weights.</p></article>",
         "html.parser",
     )

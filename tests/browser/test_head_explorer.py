@@ -247,6 +247,35 @@ def test_what_was_just_seen(
     expect(seen(demo)).to_contain_text(said)
 
 
+def test_near_words_are_not_called_far(demo: DemoPage) -> None:
+    expect(seen(demo)).to_contain_text("yêu gives .47 to Việt and .47 to Nam")  # two words away
+    expect(seen(demo)).not_to_contain_text("words away")
+
+
+def test_what_was_seen_is_not_read_out_again_unchanged(demo: DemoPage) -> None:
+    demo.page.evaluate(
+        """() => {
+          window.news = 0;
+          const line = document.querySelector('.mha-seen');
+          new MutationObserver(() => window.news++).observe(line, { childList: true });
+        }"""
+    )
+    demo.set(gains=[8.0, 8.0, 7.0])  # head 3 is not in view
+    assert demo.page.evaluate("window.news") == 0
+    demo.set(query=0)
+    assert demo.page.evaluate("window.news") == 1
+
+
+def test_a_sum_of_rounded_numbers_says_when_it_is_only_near(demo: DemoPage) -> None:
+    expect(output_story(demo)).to_contain_text(
+        ".66 (syntax) + .94 (meaning) + .32 (position) = 1.92"
+    )
+    show(demo, LOVE, MEANING, 2)
+    expect(output_story(demo)).to_contain_text(
+        ".90 (syntax) + .09 (meaning) + .66 (position) ≈ 1.64"
+    )
+
+
 def test_several_words_that_give_the_same_weights_are_all_named(demo: DemoPage) -> None:
     features = hand_set.features(CAT).tolist()
     features[1][: hand_set.HEAD_DIM] = features[0][: hand_set.HEAD_DIM]  # cat, an article

@@ -15,7 +15,7 @@ NO_IDLE_CALLBACK = "delete window.requestIdleCallback;"
 NOTE_STARTS = """
   window.starts = [];
   new MutationObserver(changes => changes.forEach(({ target }) => starts.push({
-    module: target.dataset.module,
+    module: target.dataset.modules.split(" ").at(-1),
     asked: performance.getEntriesByType("resource").map(({ name }) => name.split("/").pop()),
   }))).observe(document, { attributeFilter: ["data-ready"], subtree: true });
 """

@@ -271,7 +271,10 @@ def test_starting_again_forgets_everything(demo: DemoPage) -> None:
     answer(page, "head-width-768", 64)
     answer(page, "shape-of-scores", [1])
     expect(page.get_by_role("button", name="7: not yet right")).to_have_text("7 ✗")
+    page.get_by_text("Hint", exact=True).first.click()
+    expect(page.locator("details[open]")).to_have_count(1)
     again.click()
+    expect(page.locator("details[open]")).to_have_count(0)
     assert demo.get("given") == {}
     expect(page.locator("input:checked")).to_have_count(0)
     expect(form(page, "head-width-768").locator("input")).to_have_value("")

@@ -84,7 +84,7 @@ def test_sizes_are_positive_whole_numbers(name, size, error):
 
 @pytest.mark.parametrize("size", [8.0, np.float32(8), np.float64(8), Fraction(8)])
 def test_a_whole_float_is_told_how_to_become_an_int(size):
-    message = says(f"embed_dim={size!r} is a float; pass int(embed_dim), or divide with //")
+    message = says(f"embed_dim={size!r} is not an int; pass int(embed_dim), or divide with //")
     with pytest.raises(TypeError, match=message):
         MultiHeadAttention(size, 2)
     assert MultiHeadAttention(int(size), 2).embed_dim == 8
@@ -401,6 +401,17 @@ FOR_LAYER = {
         {"query": [[1.0]]},
         TypeError,
         "query is of type list; pass a torch.Tensor, for example torch.as_tensor(query)",
+    ),
+    "a batch of token numbers": (
+        {"query": torch.tensor([[1, 2, 3]])},
+        TypeError,
+        "query has dtype torch.int64; attention takes float16, bfloat16, float32 or float64, "
+        "so pass query.float() (token numbers become vectors in an nn.Embedding first)",
+    ),
+    "one axis": (
+        {"query": zeros(12)},
+        ValueError,
+        "query has shape (12,), but the layer takes (B, L, embed_dim)",
     ),
     "two axes": (
         {"query": zeros(5, 12)},

@@ -105,6 +105,6 @@ def test_more_numbers_than_can_be_counted_exactly_are_refused() -> None:
 
 def test_the_site_carries_inputs_result_and_a_fallback_without_words() -> None:
     html = ShapeStepper(B=3, N=5).static_html()
-    assert 'data-module="shape_stepper.js"' in html
+    assert 'shape_stepper.js" data-texts' in html
     assert '"step": "split"' in html
     assert "scores: (3, 2, 5, 5)" in html

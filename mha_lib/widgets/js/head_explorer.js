@@ -23,7 +23,7 @@ import { numbersEditor } from "./head_numbers.js";
 import { outputOfOneWord } from "./head_output.js";
 import { sayings } from "./head_sayings.js";
 import { heatmap } from "./heatmap.js";
-import { freshId, liveLine, make, rich, root, scrollBox, translator } from "./ui.js";
+import { freshId, liveLine, make, rich, root, say, scrollBox, translator } from "./ui.js";
 
 /**
  * What HeadExplorer.compute does in Python, with this page's own attention.
@@ -45,7 +45,7 @@ function render({ model, el }) {
   const recipe = model.get("recipe");
   const names = recipe.heads.map((name) => t(`head_${name}`));
   const language = model.get("language");
-  const say = sayings(t, { names, meanings: recipe.meanings, language });
+  const saying = sayings(t, { names, meanings: recipe.meanings, language });
 
   function change(traits) {
     for (const [name, value] of Object.entries(traits)) model.set(name, value);
@@ -61,7 +61,7 @@ function render({ model, el }) {
   const seen = liveLine();
   const view = make("div", { class: "mha-view" }, lookPlace, make("div", {}, compares, seen, tryThis));
   const gridPlace = make("div");
-  const output = outputOfOneWord(t, { names, meanings: recipe.meanings, say });
+  const output = outputOfOneWord(t, { names, meanings: recipe.meanings, say: saying });
   const note = make("p", { class: "mha-note" });
   const editor = numbersEditor(t, { recipe, names, language, change });
 
@@ -87,7 +87,7 @@ function render({ model, el }) {
     lookPlace.replaceChildren(look.element);
     view.style.setProperty("--mha-count", String(sentence.words.length));
     gridPlace.replaceChildren(grid.element);
-    note.replaceChildren(rich(say.note(sentence), sentence.language));
+    note.replaceChildren(rich(saying.note(sentence), sentence.language));
     open = sentence;
   }
 
@@ -103,11 +103,8 @@ function render({ model, el }) {
     if (sentence !== open) openSentence(sentence);
     for (const part of [sentences, heads, look, grid, output, editor]) part.show(now);
     compares.textContent = t(`compares_${recipe.heads[now.head]}`);
-    tryThis.replaceChildren(rich(say.tryThis(now), now.language));
-    const news = say.seen(now);
-    // An unchanged line must not be read out again.
-    if (seen.dataset.said !== news) seen.replaceChildren(rich(news, now.language));
-    seen.dataset.said = news;
+    tryThis.replaceChildren(rich(saying.tryThis(now), now.language));
+    say(seen, rich(saying.seen(now), now.language));
   }
 
   const events = ["result", "head", "query", "features", "gains"].map((name) => `change:${name}`);

@@ -51,12 +51,6 @@ export function sayings(t, { names, meanings, language }) {
       const list = inWords.format(twins.map((j) => word(words[j])));
       if (twins.length > 0) lines.push(t(twins.length === 1 ? "seen_twin" : "seen_twins", { list }));
     }
-    names.forEach((name, other) => {
-      if (other === head) return;
-      const row = weights[other][query];
-      const there = { number: other + 1, name, list: listHeaviest(words, row) };
-      lines.push(t(isEven(row) ? "other_even" : "seen_other", there));
-    });
     return lines.join(" ");
 
     function far(j) {

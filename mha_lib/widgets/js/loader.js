@@ -114,10 +114,12 @@ window.mha ??= (() => {
   }
 
   async function start(element, place) {
+    const modules = element.dataset.modules.split(" ");
     const state = JSON.parse(element.querySelector('script[type="application/json"]').textContent);
     const [module] = await Promise.all([
-      load(element.dataset.module),
+      load(modules.at(-1)),
       loadTexts(element.dataset.texts.split(" ")),
+      ...modules.map(loadScript),
     ]);
     const model = new StaticModel({ ...state, texts, language }, module.compute);
     await module.default.render({ model, el: place });
