@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 from mha_lib import MultiHeadAttention
 from mha_lib.widgets import HeadExplorer
+from tests.browser.accessible import assert_accessible
 from tests.browser.test_site import CHAPTER, PHONE
 
 DESKTOP = {"width": 1280, "height": 900}
@@ -39,7 +39,7 @@ def test_a_walk_through_the_chapter(
 
     assert page.evaluate("document.documentElement.scrollWidth") == page.viewport_size["width"]
     if site_address.startswith("http"):  # the look is the same from files, and axe takes long
-        assert_accessible(page)
+        assert_accessible(page, within=".mha-demo")
 
 
 def explore_heads(demo: Locator) -> None:
@@ -117,19 +117,3 @@ def remember_result(demo: Locator) -> None:
 def is_new(demo: Locator) -> bool:
     same = "demo => demo.built !== demo.closest('.mha-demo').mhaModel.get('result')"
     return bool(demo.evaluate(same))
-
-
-def assert_accessible(page: Page) -> None:
-    # The pages around the demos are test_site's. Why without preload stands there too.
-    found = Axe().run(
-        page,
-        context={"include": [".mha-demo"]},
-        options={"preload": False, "resultTypes": ["violations"]},
-    )
-    grave = [
-        (violation["id"], node["html"])
-        for violation in found.response["violations"]
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"]
-    ]
-    assert grave == []

@@ -1,6 +1,5 @@
 """The shape stepper in Chromium: its page computes what mha_lib does, and can be used."""
 
-import json
 import random
 import re
 from collections.abc import Iterator
@@ -9,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from book.build import BOOK
 from mha_lib import MultiHeadAttention
 from mha_lib.widgets import ShapeStepper
+from tests.browser.accessible import assert_accessible
 from tests.browser.demo_page import DemoPage, open_demo
 
 SIZES = ("B", "N", "d_model", "h")
@@ -317,9 +316,7 @@ def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> No
         presets = presets_in_page(demo)
         for state in ({"step": "split"}, presets["gpt3"], {"h": 7}):
             demo.set(**state)
-            found = Axe().run(demo.page, ".mha").response["violations"]
-            serious = [each for each in found if each["impact"] in ("serious", "critical")]
-            assert not serious, (state, json.dumps(serious, indent=1)[:2000])
+            assert_accessible(demo.page, within=".mha")
         steps = [{"step": step["id"]} for step in steps_in_page(demo)]
         for size in ("100%", "200%"):
             demo.page.evaluate("size => document.documentElement.style.fontSize = size", size)

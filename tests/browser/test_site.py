@@ -6,9 +6,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.accessible import assert_accessible
 
 EDITION = "en"
 PAGES = ("index", "multi-head", "references", "search")
@@ -244,22 +245,3 @@ def test_axe_finds_nothing_serious(
     open_page(page, f"{http_site}{EDITION}/{name}.html?q=attention")
     page.wait_for_load_state("networkidle")  # what is found has its excerpts by then
     assert_accessible(page)
-
-
-def assert_accessible(page: Page) -> None:
-    """Let axe look at the page as it is now; nothing serious or critical may be found."""
-    # Without preload: axe would fetch style sheets itself, and gets their imports wrong.
-    # Without KaTeX's drawing: it is hidden from assistive technology (its MathML is not),
-    # and the contrast of each of its glyphs is that of the text around.
-    result = Axe().run(
-        page,
-        context={"exclude": [".katex-html"]},
-        options={"preload": False, "resultTypes": ["violations"]},
-    )
-    grave = [
-        (violation["id"], node["html"])
-        for violation in result.response["violations"]
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"]
-    ]
-    assert grave == []

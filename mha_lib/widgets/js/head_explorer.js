@@ -61,7 +61,7 @@ function render({ model, el }) {
   const seen = liveLine();
   const view = make("div", { class: "mha-view" }, lookPlace, make("div", {}, compares, seen, tryThis));
   const gridPlace = make("div");
-  const output = outputOfOneWord(t, { names, meanings: recipe.meanings, say: saying });
+  const output = outputOfOneWord(t, { names, meanings: recipe.meanings, saying });
   const note = make("p", { class: "mha-note" });
   const editor = numbersEditor(t, { recipe, names, language, change });
 

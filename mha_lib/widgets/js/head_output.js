@@ -4,9 +4,9 @@ import { make, rich, scrollBox, showWeight } from "./ui.js";
 
 /**
  * @param {(key: string, values?: object) => string} t
- * @param {{names: string[], meanings: string[], say: {output(now: object): string}}} parts
+ * @param {{names: string[], meanings: string[], saying: {output(now: object): string}}} parts
  */
-export function outputOfOneWord(t, { names, meanings, say }) {
+export function outputOfOneWord(t, { names, meanings, saying }) {
   const caption = make("caption");
   const story = make("p", { class: "mha-try" });
   const colour = (head) => `--mha-head: var(--mha-head-${head})`;
@@ -61,7 +61,7 @@ export function outputOfOneWord(t, { names, meanings, say }) {
       row.dataset.empty = String(total < 0.005);
     });
     caption.replaceChildren(rich(t("out_caption", { word: words[query] }), language));
-    story.replaceChildren(rich(say.output(now), language));
+    story.replaceChildren(rich(saying.output(now), language));
   }
   return { element, show };
 }
