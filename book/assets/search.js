@@ -19,6 +19,9 @@
     return text.textContent.replace(/\s+/g, " ").trim();
   };
 
+  // Where a chapter and an exercise match alike, what explains comes before what asks.
+  Scorer.score = ([page, , , , score]) => (page.includes("exercises/") ? score - 0.5 : score);
+
   // An accented letter can be one character or two: "Việt" typed either way is the same.
   const { performSearch } = Search;
   Search.performSearch = (query) => performSearch(query.normalize("NFC"));

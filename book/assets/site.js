@@ -9,9 +9,13 @@
   look.theme ||= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
-// The bibliography is marked as a list whose entries are not list items, so a screen
-// reader finds an empty list.
 document.addEventListener("DOMContentLoaded", () => {
+  // The side bar's buttons that fold a chapter's pages have no name.
+  for (const button of document.querySelectorAll(".bd-sidebar-primary details > summary")) {
+    button.setAttribute("aria-label", button.closest("li").querySelector("a").textContent);
+  }
+  // The bibliography is marked as a list whose entries are not list items, so a screen
+  // reader finds an empty list.
   for (const entry of document.querySelectorAll(".citation-list > .citation")) {
     entry.setAttribute("role", "listitem");
   }

@@ -20,20 +20,29 @@ from course_execution import library_hash  # noqa: E402  (needs the line above)
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 
 
-def chapters_on_disk() -> set[str]:
-    return {path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.glob("book/en/*.md")}
+def pages_on_disk() -> set[str]:
+    """Return every chapter and every exercise's notebook, as a page of the English edition."""
+    chapters = [path.relative_to(ROOT / "book" / "en") for path in ROOT.glob("book/en/*.md")]
+    exercises = [path.relative_to(ROOT) for path in ROOT.glob("exercises/*/*.ipynb")]
+    assert chapters
+    assert exercises
+    return {path.with_suffix("").as_posix() for path in [*chapters, *exercises]}
 
 
-def test_table_of_contents_lists_every_chapter() -> None:
+def test_table_of_contents_lists_every_page() -> None:
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
-    listed = [toc["root"], *(entry["file"] for entry in toc["chapters"])]
+    listed = [toc["root"]]
+    for chapter in toc["chapters"]:
+        listed += [entry["file"] for entry in (chapter, *chapter.get("sections", []))]
     assert len(listed) == len(set(listed))
-    assert set(listed) == chapters_on_disk()
+    assert set(listed) == {f"book/en/{page}" for page in pages_on_disk()}
 
 
-def test_site_has_a_page_for_every_chapter_and_no_other(site: Path) -> None:
-    wanted = {Path(chapter).name for chapter in chapters_on_disk()} | {"search"}
-    assert {path.stem for path in (site / "en").glob("*.html")} == wanted
+def test_site_has_every_page_and_no_other(site: Path) -> None:
+    english = site / "en"
+    pages = [path.relative_to(english).with_suffix("") for path in english.rglob("*.html")]
+    built = {page.as_posix() for page in pages if page.parts[0] != "_static"}
+    assert built == pages_on_disk() | {"search"}
 
 
 def test_pages_load_only_files_of_the_site(site: Path) -> None:
@@ -78,7 +87,8 @@ def test_icon_fonts_keep_their_licence_and_not_their_reserved_name(site: Path) -
 def test_every_page_names_itself_and_the_course(site: Path) -> None:
     titles = [
         re.search("<title>(.*)</title>", page.read_text("utf-8"))[1]
-        for page in site.glob("en/*.html")
+        for page in site.glob("en/**/*.html")
+        if "_static" not in page.parts
     ]
     course = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["title"]
     assert titles

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 ROOT = Path(__file__).resolve().parents[2]
 TOC = "format: jb-book\nroot: book/en/index\nchapters:\n- file: book/en/one\n"
@@ -48,6 +48,19 @@ def book(tmp_path: Path) -> Path:
     for name in ("one", "two"):
         write_chapter(tmp_path, name, f"print('{name} was run')")
     return tmp_path
+
+
+def release_exercise(book: Path, cell: str) -> Path:
+    """Put an exercise with one code cell into exercises/, and into the table of contents."""
+    folder = book / "exercises" / "build"
+    folder.mkdir(parents=True)
+    cells = [new_markdown_cell("# Exercise"), new_code_cell(cell)]
+    metadata = {"language_info": {"name": "python"}}
+    nbformat.write(new_notebook(cells=cells, metadata=metadata), folder / "build.ipynb")
+    (folder / "checks.json").write_text("{}")
+    toc = (book / "_toc.yml").read_text()
+    (book / "_toc.yml").write_text(toc + "- file: book/en/exercises/build/build\n")
+    return folder
 
 
 def write_chapter(book: Path, name: str, code: str) -> None:
@@ -118,6 +131,42 @@ def test_a_warning_fails_the_build_each_time(book: Path, flaw: str) -> None:
     (book / "book" / "en" / "index.md").write_text(f"# Index\n\n{flaw}\n")
     for _ in range(2):
         assert build(book).returncode != 0
+
+
+def test_an_exercise_is_shown_and_not_run(book: Path) -> None:
+    ran = book / "ran"
+    release_exercise(book, f"open({str(ran)!r}, 'w').close()")
+    for command in ("python -m book.build", "jupyter-book build . -W -n --keep-going"):
+        outcome = run(book, command)
+        assert outcome.returncode == 0, outcome.stderr
+    for edition in (book / "_build" / "site" / "en", book / "_build" / "html" / "book" / "en"):
+        page = (edition / "exercises" / "build" / "build.html").read_text("utf-8")
+        assert "Work it in Jupyter" in page
+        assert str(ran) in page
+    assert not ran.exists()
+
+
+def test_an_exercise_is_in_the_table_of_contents_or_the_build_fails(book: Path) -> None:
+    folder = release_exercise(book, "1")
+    toc = (book / "_toc.yml").read_text()
+    (book / "_toc.yml").write_text(TOC + "- file: book/en/two\n")
+    assert build(book).returncode != 0
+    (book / "_toc.yml").write_text(toc)
+    assert build(book).returncode == 0
+    shutil.rmtree(folder)
+    assert build(book).returncode != 0
+
+
+def test_an_exercise_that_was_taken_back_leaves_the_site(book: Path) -> None:
+    folder = release_exercise(book, "1")
+    assert build(book).returncode == 0
+    page = book / "_build" / "site" / "en" / "exercises" / "build" / "build.html"
+    assert page.exists()
+    shutil.rmtree(folder)
+    (book / "_toc.yml").write_text(TOC + "- file: book/en/two\n")
+    outcome = build(book)
+    assert outcome.returncode == 0, outcome.stderr
+    assert not page.exists()
 
 
 def test_jupyter_book_in_the_root_runs_chapters_only(book: Path) -> None:

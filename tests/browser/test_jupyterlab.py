@@ -1,13 +1,7 @@
 """The demos in a real JupyterLab with a kernel: the page and Python move each other."""
 
-import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +10,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from benchmarks.chromium import shut_outside
+from tests.browser.jupyterlab import running_lab, tall_window, wait_for_kernel
 
 CHAPTER = Path(__file__).resolve().parents[2] / "book" / "en" / "multi-head.md"
 CELLS = [
@@ -29,55 +23,22 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the address of a JupyterLab whose home and settings are its own."""
+    """Yield the address of a JupyterLab with the demos in a notebook, and the chapter."""
     home = tmp_path_factory.mktemp("lab")
     # Without a kernel's name JupyterLab stops to ask for one.
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     cells = [new_code_cell(cell) for cell in CELLS]
     nbformat.write(new_notebook(cells=cells, metadata=metadata), home / "demos.ipynb")
     shutil.copy(CHAPTER, home)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
-        *(f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={home}"),
-        *("--IdentityProvider.token=", "--LabApp.news_url="),
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-    ]
-    environment = {**os.environ, "HOME": str(home), "LANG": "C.UTF-8", "MHA_LANGUAGE": "en"}
-    environment.pop("MHA_STATIC", None)
-    with (home / "lab.log").open("w") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=home)
-        try:
-            wait_for(address, server, home / "lab.log")
-            yield address
-        finally:
-            server.terminate()
-            server.wait(timeout=30)
-
-
-def wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 90
-    while time.monotonic() < end and server.poll() is None:
-        try:
-            urllib.request.urlopen(f"{address}/api", timeout=5).close()
-            return
-        except OSError:
-            time.sleep(0.3)
-    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
+    with running_lab(home) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """Yield a window with everything outside the machine shut."""
-    # It is tall because JupyterLab draws only the cells in view.
-    context = browser.new_context(viewport={"width": 1300, "height": 12_000})
-    context.set_default_timeout(60_000)
-    shut_outside(context)
-    yield context
-    context.close()
+    """Yield a window that shows whole notebooks."""
+    with tall_window(browser) as context:
+        yield context
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +52,7 @@ def notebook(context: BrowserContext, lab: str) -> Page:
 
 def run_all_cells(page: Page) -> None:
     """Run the cells of the notebook that is opening, and wait for its three demos."""
-    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
-    # Cells that are run before the kernel has answered are forgotten.
-    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
+    wait_for_kernel(page)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     expect(page.locator(".jp-OutputArea .mha")).to_have_count(3, timeout=90_000)

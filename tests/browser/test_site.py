@@ -12,7 +12,8 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.accessible import assert_accessible
 
 EDITION = "en"
-PAGES = ("index", "multi-head", "references", "search")
+EXERCISE = "exercises/multi-head/multi-head"
+PAGES = ("index", "multi-head", EXERCISE, "references", "search")
 CHAPTER = f"{EDITION}/multi-head.html"
 PHONE = {"width": 390, "height": 844}
 # A chapter, with its demos and with the theme around it, is test_chapter.py's.

@@ -1,0 +1,261 @@
+"""What grading costs beside stock nbgrader: `python -m benchmarks.grading --submissions 16`.
+
+Both grade the same honest submissions on this machine, in turns: a chunk of submissions each,
+whoever began the last chunk begins not the next. Each chunk is one run of the command that an
+instructor types. Then every grade is compared, cell by cell.
+
+Stock nbgrader runs a notebook once and gives a test cell all its points or none, by whether it
+raised. So that it does the same work fairly, its course holds the same tests, hidden ones too,
+and a checks.json with the values of all of them: `check()` compares at once, as it does for a
+student, and raises. Each submission is right up to some task and wrong after it, so that no
+cell is partly right.
+
+It fails when a grade differs, or when ours is slower than stock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import grading.autograde
+from benchmarks.students import (
+    NAME,
+    ROOT,
+    answer_ids,
+    answer_wrongly,
+    copy_course,
+    hand_in,
+    released,
+    solve,
+)
+from grading.assignment import Assignment, load
+from grading.course import Course
+from grading.expected import entry
+from grading.gradebook import GradebookWriter
+from grading.job import Job, JobCell
+from grading.rebuild import jobs, solved
+from grading.sandbox import Sandbox
+
+CHUNKS = 4
+ALONE = 5  # runs of a sandbox with no work in it
+LEAST_RATIO = 1.0
+STOCK_SETTINGS = """\
+c = get_config()
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "exercises"
+"""
+# How many tasks are right, in turn: most people finish, some stop early.
+FINISHED = (10, 10, 6, 10, 8, 10, 3, 10)
+
+
+def hand_in_one(course: Path, number: int) -> None:
+    """Lay submission ``number`` into a course."""
+    notebook = released()
+    right = answer_ids()[: FINISHED[number % len(FINISHED)]]
+    answer_wrongly(notebook)
+    solve(notebook, *right)
+    hand_in(notebook, course, f"student-{number:04}")
+
+
+def stock_course(root: Path, ours: Course, sandbox: Sandbox) -> Path:
+    """Lay a course for stock nbgrader into the empty folder ``root``."""
+    copy_course(root)
+    for settings in root.glob("nbgrader_config.*"):
+        settings.unlink()
+    (root / "nbgrader_config.py").write_text(STOCK_SETTINGS)
+    assignment = load(ours, NAME)
+    salt = secrets.token_hex(16)
+    checks = {}
+    for notebook in assignment.notebooks:
+        _, with_hidden = jobs(solved(notebook), dict(assignment.files), secret_key="")
+        values = {message.name: message.value for message in sandbox.run(with_hidden).messages}
+        for check in notebook.checks:
+            checks[check.name] = entry(
+                values[check.name],
+                hint=check.hint,
+                tolerance=check.tolerance,
+                earns_points=False,
+                salt=salt,
+            )
+    content = {"format": 1, "assignment": NAME, "salt": salt, "checks": checks}
+    # nbgrader copies what lies beside the source to where a submission runs.
+    (root / "solutions" / NAME / "checks.json").write_text(json.dumps(content))
+    run_in(root, "nbgrader", "generate_assignment", NAME, "--force")
+    return root
+
+
+def run_in(course: Path, *command: str) -> float:
+    """Run ``python -m COMMAND`` in a course; return its seconds."""
+    # nbgrader looks for alembic on PATH. Both get this repository's grading package.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=course,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    seconds = time.perf_counter() - start
+    if done.returncode != 0:
+        sys.exit(f"benchmarks.grading: {' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return seconds
+
+
+def grades(course: Path) -> dict[tuple[str, str], float | None]:
+    """Return what the gradebook holds: points of each student's graded cells."""
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
+        return {
+            (submission.student_id, grade.cell.name): grade.auto_score
+            for submission in book.assignment_submissions(NAME)
+            for notebook in submission.notebooks
+            for grade in notebook.grades
+        }
+
+
+@contextmanager
+def watching(**places: tuple[Any, str]) -> Iterator[dict[str, list[float]]]:
+    """Note the seconds of each call of these functions, each given as its owner and its name."""
+    seconds: dict[str, list[float]] = {label: [] for label in places}
+
+    def watched(function: Callable[..., Any], into: list[float]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return function(*arguments, **named)
+            finally:
+                into.append(time.perf_counter() - start)
+
+        return call
+
+    with ExitStack() as patches:
+        for label, (owner, name) in places.items():
+            function = watched(getattr(owner, name), seconds[label])
+            patches.enter_context(patch.object(owner, name, function))
+        yield seconds
+
+
+def divide(course: Course, assignment: Assignment) -> dict[str, float]:
+    """Return the seconds of one submission's parts, on average, with one worker alone."""
+    sandbox = Sandbox(limits=assignment.limits)
+    with watching(run=(Sandbox, "run")) as bare:
+        for _ in range(ALONE):
+            sandbox.run(Job(cells=()))
+            sandbox.run(Job(cells=(JobCell("import", "import torch"),)))
+    start_up = statistics.median(bare["run"][::2])
+    imports = statistics.median(bare["run"][1::2]) - start_up
+    with watching(
+        run=(Sandbox, "run"),
+        grade=(grading.autograde, "grade"),
+        render=(grading.autograde, "render"),
+        store=(GradebookWriter, "write"),
+    ) as parts:
+        grading.autograde.autograde(
+            course, NAME, student_id="student-000*", force=True, workers=1, progress=lambda _: None
+        )
+    count = len(parts["grade"])
+    mean = {label: sum(times) / count for label, times in parts.items()}
+    return {
+        "start of sandboxes": 2 * start_up,
+        "imports": 2 * imports,
+        "cells": mean["run"] - 2 * start_up - 2 * imports,
+        "rebuild and compare": mean["grade"] - mean["run"],
+        "autograded notebook": mean["render"],
+        "gradebook": mean["store"],
+    }
+
+
+def main() -> None:
+    """Measure, print, and exit non-zero when grades differ or ours is slower."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.grading", description=__doc__)
+    parser.add_argument("--submissions", type=int, default=16, help="how many (default 16)")
+    count = parser.parse_args().submissions
+    with tempfile.TemporaryDirectory(prefix="grading-") as folder:
+        os.environ["MHA_COURSE_SECRET"] = str(Path(folder, "secret"))
+        measure(Path(folder), count)
+
+
+def measure(folder: Path, count: int) -> None:
+    """Grade ``count`` submissions in both courses, in turns."""
+    (folder / "ours").mkdir()
+    (folder / "stock").mkdir()
+    ours = Course(copy_course(folder / "ours"))
+    assignment = load(ours, NAME)
+    sandbox = Sandbox(limits=assignment.limits)
+    stock = stock_course(folder / "stock", ours, sandbox)
+    commands = {
+        "ours": (ours.root, ("grading", "autograde", NAME)),
+        "stock": (stock, ("nbgrader", "autograde", NAME)),
+    }
+    # One submission each before the clock runs: ours runs the solution then, once for a course.
+    hand_in_everywhere(range(1), ours.root, stock)
+    first = {name: run_in(root, *command) for name, (root, command) in commands.items()}
+    seconds: dict[str, list[float]] = {"ours": [], "stock": []}
+    chunks = [range(1 + start, 1 + count, CHUNKS) for start in range(min(CHUNKS, count))]
+    for turn, chunk in enumerate(chunks):
+        hand_in_everywhere(chunk, ours.root, stock)
+        for name in sorted(commands, reverse=turn % 2 == 1):
+            root, command = commands[name]
+            seconds[name].append(run_in(root, *command) / len(chunk))
+    ours_grades, stock_grades = grades(ours.root), grades(stock)
+    differing = sorted(
+        key
+        for key in ours_grades.keys() | stock_grades.keys()
+        if ours_grades.get(key, "none") != stock_grades.get(key, "none")
+    )
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    totals = {
+        name: sum(time * len(chunk) for time, chunk in zip(times, chunks, strict=True))
+        for name, times in seconds.items()
+    }
+    ratio = totals["stock"] / totals["ours"]
+    print(f"{count} honest submissions of {NAME}, {len(chunks)} chunks each in turns,", end=" ")
+    print(f"{os.cpu_count()} cores; each chunk is one command")
+    for name, what in (("ours", "ours, each run twice"), ("stock", "stock nbgrader autograde")):
+        print(
+            f"  {what:26}{totals[name]:7.1f} s  {60 * count / totals[name]:6.1f} a minute;"
+            f" a submission {medians[name]:5.2f} s (median of chunks;"
+            f" {min(seconds[name]):.2f} to {max(seconds[name]):.2f});"
+            f" the very first {first[name]:.1f} s"
+        )
+    print(f"  throughput, ours / stock  {ratio:6.2f}    aim at least {LEAST_RATIO:.1f}")
+    print(f"  grades compared           {len(stock_grades):6}    differing {len(differing)}, aim 0")
+    print("  one submission of ours, run twice, one worker, nothing else running:")
+    for part, taken in divide(ours, assignment).items():
+        print(f"    {part:24}{taken:7.3f} s")
+    for key in differing[:10]:
+        print(f"  {key}: ours {ours_grades.get(key)}, stock {stock_grades.get(key)}")
+    missed = []
+    if differing or len(ours_grades) < count:
+        missed.append("equal grades")
+    if ratio < LEAST_RATIO:
+        missed.append("throughput")
+    if missed:
+        sys.exit(f"benchmarks.grading: an aim is missed: {', '.join(missed)}")
+
+
+def hand_in_everywhere(numbers: range, *courses: Path) -> None:
+    """Lay the same submissions into each course."""
+    for number in numbers:
+        for course in courses:
+            hand_in_one(course, number)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Sphinx extension: shows the released exercises as pages of the book.
+
+An exercise lies in exercises/NAME/, outside the book. Its notebooks are laid into the edition's
+folder before the table of contents is read, so that chapters link to them as to any page. They
+are shown, not run: a student has still to write the answers. Each page says how to work it in
+Jupyter, and offers the folder's files, packed together.
+"""
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = "exercises"
+NOTE = """```{{admonition}} Work it in Jupyter
+:class: note
+There each check answers at once; this page only shows the exercise.
+
+- In a clone of the course, run `.venv/bin/jupyter lab` and open `{notebook}` in the folder
+  `{folder}`.
+- Or download {{download}}`{name}.zip`, unpack it, and open the notebook in a Jupyter that has the
+  course installed. Leave `checks.json` beside it: that is what the checks compare with.
+```"""
+
+
+def lay_in(app: Sphinx, config: Config) -> None:
+    """Copy each exercise's notebooks into the edition's folder, and pack its files."""
+    pages = ROOT / "book" / config.language / FOLDER
+    wanted = set()
+    # Not the hidden folders, where a release is being made.
+    for notebook in sorted((ROOT / FOLDER).glob("[!.]*/*.ipynb")):
+        page = pages / notebook.relative_to(ROOT / FOLDER)
+        page.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(notebook, page)  # with its time: Sphinx reads again what is newer
+        archive = page.parent / f"{page.parent.name}.zip"
+        pack(notebook.parent, archive)
+        wanted |= {page, archive}
+    for old in [path for path in pages.rglob("*") if path.is_file() and path not in wanted]:
+        old.unlink()
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """Write the files of `folder` into a zip archive, under the folder's own name."""
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in sorted(folder.iterdir()):
+            if path.is_file():
+                # The same bytes each time: no date, and no owner's permissions.
+                member = zipfile.ZipInfo(f"{folder.name}/{path.name}")
+                member.compress_type = zipfile.ZIP_DEFLATED
+                member.external_attr = 0o644 << 16
+                packed.writestr(member, path.read_bytes())
+
+
+def say_how_to_work(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the note after a laid-in notebook's first cell, on the page only."""
+    path = Path(app.env.doc2path(docname))
+    if path.suffix != ".ipynb" or path.parent.parent.name != FOLDER:
+        return
+    notebook = json.loads(source[0])
+    name = path.parent.name
+    text = NOTE.format(folder=f"{FOLDER}/{name}", notebook=path.name, name=name)
+    cell = {"cell_type": "markdown", "id": "how-to-open", "metadata": {}, "source": text}
+    notebook["cells"].insert(1, cell)
+    source[0] = json.dumps(notebook)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the extension."""
+    # Before sphinx_external_toc, at 900, looks for the files it names.
+    app.connect("config-inited", lay_in)
+    app.connect("source-read", say_how_to_work)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,217 @@
+"""The command line: python -m grading release | autograde | status | lint NAME."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from grading.course import Course, CourseError
+
+FINE, LOOK, REFUSED, INTERRUPTED = 0, 1, 2, 130
+MARKER = "nbgrader_config.py"
+
+OVERVIEW = """\
+Release assignments and grade what students hand in.
+
+  solutions/NAME      the instructor's notebooks, settings in solutions/NAME.toml
+  exercises/NAME      what students get, made by: release NAME
+  submitted/ID/NAME   what student ID handed in; put it there
+  autograded/ID/NAME  the graded notebooks, made by: autograde NAME
+
+A student's code runs in a sandbox without network, files or time to spare; marks are decided
+outside it. Afterwards nbgrader's own tools go on: nbgrader generate_feedback NAME,
+nbgrader export, and formgrader in JupyterLab for answers that a person grades.
+"""
+EXIT_CODES = """\
+exit codes: 0 all is well; 1 something needs a person, or lint found flaws; 2 refused: wrong
+usage, a flaw in the assignment, or a missing wall of the sandbox; 130 stopped by Ctrl-C
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        course = _course(options.course)
+        code: int = options.run(course, options)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        if not isinstance(error, _expected_errors()):
+            raise
+        print(f"grading: {error}", file=sys.stderr)
+        return REFUSED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="python -m grading", description=OVERVIEW, epilog=EXIT_CODES, formatter_class=formatter
+    )
+    parser.add_argument(
+        "--course",
+        type=Path,
+        metavar="DIR",
+        help=f"the course's folder; else the nearest one upward that holds {MARKER}",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, what: str, more: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(
+            name, help=what, description=f"{what}\n\n{more}", formatter_class=formatter
+        )
+        made.add_argument("name", metavar="NAME", help="the assignment, such as multi-head")
+        return made
+
+    made = command(
+        "release",
+        "make exercises/NAME, what students get",
+        "Solutions and hidden tests are taken out, and the values that visible checks compare\n"
+        "with are laid beside the notebook. The old release stays until the new one is whole.",
+    )
+    made.set_defaults(run=_release)
+
+    made = command(
+        "autograde",
+        "grade what lies in submitted/*/NAME",
+        "Grades what is new or has changed; all of it, after the assignment itself has changed.\n"
+        "Stopped or killed, it carries on where it ended.\n"
+        "Marks and comments that a person gave are kept.",
+    )
+    made.add_argument("--student", metavar="ID", help="one student, or a pattern such as 'a*'")
+    made.add_argument("--force", action="store_true", help="grade unchanged work again as well")
+    made.add_argument(
+        "--workers", type=_count, metavar="N", help="sandboxes at a time; else one for each core"
+    )
+    made.set_defaults(run=_autograde)
+
+    made = command(
+        "status",
+        "say what is graded, what waits and what needs a person",
+        "Reads only; it may be asked while grading runs.",
+    )
+    made.set_defaults(run=_status)
+
+    made = command(
+        "lint",
+        "look for what makes an assignment unfair or easy to cheat",
+        "Runs the solution as it is, disturbed, and with stubs that a student could hand in.",
+    )
+    made.set_defaults(run=_lint)
+    return parser
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of sandboxes; give 1 or more")
+    return number
+
+
+def _course(given: Path | None) -> Course:
+    if given is not None:
+        if not given.is_dir():
+            raise CourseError(f"--course {given} is no folder; give the course's folder")
+        return Course(given)
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / MARKER).is_file():
+            return Course(folder)
+    raise CourseError(
+        f"no {MARKER} in {here} or above it; go to the course's folder or give --course DIR"
+    )
+
+
+def _expected_errors() -> tuple[type[Exception], ...]:
+    """Errors whose message tells a person what to do; any other is a flaw of the grader."""
+    from grading.assignment import AssignmentError
+    from grading.autograde import NothingToGrade
+    from grading.gradebook import GradebookError
+    from grading.release import ReleaseError
+    from grading.sandbox import SandboxError
+
+    return (
+        AssignmentError,
+        CourseError,
+        GradebookError,
+        NothingToGrade,
+        OSError,
+        ReleaseError,
+        SandboxError,
+    )
+
+
+def _release(course: Course, options: argparse.Namespace) -> int:
+    from grading.release import release
+
+    print(f"Released to {release(course, options.name)}")
+    return FINE
+
+
+def _autograde(course: Course, options: argparse.Namespace) -> int:
+    from grading.autograde import FAILED, autograde
+    from grading.grade import Status
+    from grading.status import totals
+
+    lines = autograde(
+        course,
+        options.name,
+        student_id=options.student,
+        force=options.force,
+        workers=options.workers,
+    )
+    if not lines:
+        print(f"Nothing to grade: no folder {course.submitted}/*/{options.name}")
+        return FINE
+    look = [line for line in lines if line.status in (Status.ATTENTION, FAILED)]
+    for line in look:
+        _tell(line.student_id, str(line.status), line.reasons)
+    print(f"{len(lines)} submissions of {options.name}: {totals(line.status for line in lines)}")
+    if look:
+        print("What needs attention is flagged in formgrader; its marks so far stand.")
+    return LOOK if look else FINE
+
+
+def _status(course: Course, options: argparse.Namespace) -> int:
+    from grading.records import printable
+    from grading.status import status, totals
+
+    states = status(course, options.name)
+    for each in states:
+        points = "" if each.score is None else f"  {each.score:g} of {each.max_score:g}"
+        print(f"{printable(each.student_id)}  {each.state}{points}")
+        for reason in each.reasons:
+            print(f"    {printable(reason)}")
+    print(f"{len(states)} submissions of {options.name}: {totals(s.state for s in states) or '-'}")
+    return LOOK if any(each.needs_person for each in states) else FINE
+
+
+def _lint(course: Course, options: argparse.Namespace) -> int:
+    from grading.lint import lint
+
+    flaws = lint(course, options.name)
+    for flaw in flaws:
+        print(f"- {flaw}")
+    print(f"{options.name}: {len(flaws)} flaws" if flaws else f"{options.name}: no flaw found")
+    return LOOK if flaws else FINE
+
+
+def _tell(student_id: str, state: str, reasons: Sequence[str]) -> None:
+    from grading.records import printable
+
+    print(f"{printable(student_id)}: {state}")
+    for reason in reasons:
+        print(f"    {printable(reason)}")
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    if code == INTERRUPTED:
+        os._exit(code)  # Sandboxes that still run end with this process.
+    sys.exit(code)

@@ -1,0 +1,300 @@
+"""Grade everything under submitted/: the one function that every way in calls.
+
+Sandboxes run side by side; what they came to is stored by the calling thread alone, under the
+course's lock: gradebook, then notebook, then record. So a run may be stopped anywhere, and the
+next one carries on where it ended.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import unicodedata
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from grading import records
+from grading.assignment import Assignment, load
+from grading.course import Course
+from grading.grade import Outcome, Status, grade, unshowable
+from grading.gradebook import GradebookError, GradebookWriter, checksums, refuse_id
+from grading.plain import one_line
+from grading.records import Record, printable
+from grading.reference import reference
+from grading.release import register
+from grading.render import render
+from grading.sandbox import Sandbox
+from grading.submission import Submission, collect
+
+ALREADY = "already graded"
+FAILED = "failed"
+
+
+class NothingToGrade(LookupError):
+    """No submission matches what was asked for."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """What became of one submission in this run; ``score`` is None where it is not known."""
+
+    student_id: str
+    status: Status | Literal["already graded", "failed"]
+    score: float | None
+    max_score: float
+    reasons: tuple[str, ...] = ()
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
+
+
+def autograde(
+    course: Course,
+    name: str,
+    *,
+    student_id: str | None = None,
+    force: bool = False,
+    workers: int | None = None,
+    progress: Callable[[str], None] = _print,
+) -> list[Line]:
+    """Grade the submissions of one assignment and store what they came to.
+
+    Args:
+        course: Where everything lies.
+        name: The assignment.
+        student_id: One student, or a pattern such as ``a*``; None for all.
+        force: Grade also what is already graded and has not changed.
+        workers: How many run at once; one for each core if None.
+        progress: Gets a line of text for each submission.
+
+    Raises:
+        AssignmentError: The assignment has flaws, or its solution fails its own tests.
+        SandboxError: The machine lacks a wall; nothing was run outside one.
+        GradebookError: The gradebook cannot be opened.
+        NothingToGrade: No submission matches.
+        KeyboardInterrupt: Stopped by hand; what was finished is stored.
+    """
+    assignment = load(course, name)
+    secret = course.secret()
+    sandbox = Sandbox(
+        modules=[course.root / module for module in assignment.modules], limits=assignment.limits
+    )
+    with records.locked(course, progress):
+        submissions = _chosen(course, assignment, student_id)
+        with GradebookWriter(course) as gradebook:
+            if not gradebook.knows(assignment):
+                progress(f"Entering {name} into the gradebook.")
+                register(course, name)
+                if not gradebook.knows(assignment):
+                    raise GradebookError(
+                        f"The gradebook's cells of {name} differ from solutions/{name} even after "
+                        f"entering it anew. Run: nbgrader generate_assignment {name} --force, "
+                        "and read what it says."
+                    )
+            writer = _Writer(course, assignment, gradebook)
+            lines, waiting = writer.sort_out(submissions, force)
+            if waiting:
+                progress(f"Running the solution of {name}, which says what is right.")
+                references = {
+                    notebook.id: reference(course, assignment, notebook, sandbox)
+                    for notebook in assignment.notebooks
+                }
+
+                def work(submission: Submission) -> Outcome:
+                    return grade(assignment, references, submission, sandbox, secret)
+
+                lines += _run(waiting, work, writer, workers or _cores(), progress)
+    return sorted(lines, key=lambda line: line.student_id)
+
+
+def _chosen(course: Course, assignment: Assignment, student_id: str | None) -> list[Submission]:
+    if student_id is None or student_id == "*":
+        return collect(course, assignment)
+    wanted = unicodedata.normalize("NFC", student_id)
+    found = collect(course, assignment, wanted)
+    if not found and any(char in wanted for char in "*?["):
+        everything = collect(course, assignment)
+        found = [each for each in everything if fnmatchcase(each.student_id, wanted)]
+    if not found:
+        raise NothingToGrade(
+            f"No submission of {assignment.name} by {printable(wanted)} lies under "
+            f"{course.submitted}; expected {printable(wanted)}/{assignment.name}/ there."
+        )
+    return found
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _run(
+    waiting: Sequence[Submission],
+    work: Callable[[Submission], Outcome],
+    writer: _Writer,
+    workers: int,
+    progress: Callable[[str], None],
+) -> list[Line]:
+    """Grade side by side and store one by one, in the order in which they end."""
+    lines: list[Line] = []
+    begin = time.monotonic()
+    pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="grade")
+    futures: dict[Future[Outcome], Submission] = {
+        pool.submit(work, submission): submission for submission in waiting
+    }
+    try:
+        for future in as_completed(futures):
+            submission = futures.pop(future)
+            line = writer.store(submission, future)
+            lines.append(line)
+            passed = time.monotonic() - begin
+            left = passed / len(lines) * (len(waiting) - len(lines))
+            progress(_progress_line(line, len(lines), len(waiting), left))
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, cancel_futures=True)
+        progress(
+            f"Stopped: {len(lines)} of {len(waiting)} are graded and stored. Waiting for the "
+            "sandboxes that still run; the same command carries on from here."
+        )
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    return lines
+
+
+def _progress_line(line: Line, done: int, count: int, left: float) -> str:
+    text = f"[{done}/{count}] {printable(line.student_id)}: {line.status}"
+    if line.score is not None:
+        text += f", {line.score:g} of {line.max_score:g}"
+    if line.status in (Status.ATTENTION, FAILED) and line.reasons:
+        text += f" ({one_line(line.reasons[0])})"
+    if done < count:
+        text += f" — {_duration(left)} left"
+    return text
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    return f"about {round(seconds / 60)} min"
+
+
+class _Writer:
+    """Stores outcomes, and knows what is stored already."""
+
+    def __init__(self, course: Course, assignment: Assignment, gradebook: GradebookWriter) -> None:
+        self._course = course
+        self._assignment = assignment
+        self._gradebook = gradebook
+        self._version = assignment.digest
+        self._records = records.load(course, assignment.name)
+        self._checksums = {notebook.id: checksums(notebook) for notebook in assignment.notebooks}
+
+    def sort_out(
+        self, submissions: Sequence[Submission], force: bool
+    ) -> tuple[list[Line], list[Submission]]:
+        """Return lines for what needs no run, and the submissions that do."""
+        lines, waiting = [], []
+        stored = self._gradebook.students(self._assignment.name)
+        for submission in submissions:
+            record = self._records.get(submission.student_id)
+            try:
+                refuse_id(submission.student_id)
+            except GradebookError as error:
+                lines.append(self._failed(submission, str(error)))
+                continue
+            done = (
+                record is not None
+                and record.written
+                and record.digest == submission.digest
+                and record.assignment == self._version
+                and submission.student_id in stored
+                and all(path.is_file() for path in self._paths(submission.student_id))
+            )
+            if record is not None and done and not force:
+                lines.append(
+                    Line(
+                        submission.student_id,
+                        "already graded",
+                        record.score,
+                        record.max_score,
+                        record.reasons,
+                    )
+                )
+            else:
+                waiting.append(submission)
+        return lines, waiting
+
+    def store(self, submission: Submission, future: Future[Outcome]) -> Line:
+        """Store one outcome; what cannot be stored fails alone and is graded again next time."""
+        try:
+            outcome, pages = self._pages(future.result())
+        except Exception as error:  # The machine failed, or the grader has a hole.
+            return self._failed(submission, f"It could not be graded: {error}")
+        before = self._records.get(outcome.student_id)
+        record = Record(
+            student_id=outcome.student_id,
+            digest=outcome.digest,
+            status=str(outcome.status),
+            reasons=outcome.reasons,
+            score=outcome.score,
+            max_score=outcome.max_score,
+            graded_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            details=outcome.details,
+            assignment=self._version,
+        )
+        try:
+            if before is not None and before.written:
+                # From here to the end of this function the old record is not true any more.
+                records.save(self._course, self._assignment.name, replace(before, written=False))
+            same_work = before is not None and before.digest == outcome.digest
+            self._gradebook.write(outcome, same_work=same_work)
+            self._write_notebooks(outcome, pages)
+            records.save(self._course, self._assignment.name, record)
+        except Exception as error:
+            return self._failed(submission, f"It could not be stored: {error}")
+        self._records[outcome.student_id] = record
+        return Line(
+            outcome.student_id, outcome.status, outcome.score, outcome.max_score, outcome.reasons
+        )
+
+    def _pages(self, outcome: Outcome) -> tuple[Outcome, dict[Path, str]]:
+        """Return the outcome and its notebooks; one that cannot be shown needs attention."""
+        try:
+            return outcome, self._render(outcome)
+        except Exception as error:
+            outcome = unshowable(outcome, error)
+            return outcome, self._render(outcome)
+
+    def _render(self, outcome: Outcome) -> dict[Path, str]:
+        return {
+            self._folder(outcome.student_id) / f"{graded.notebook.id}.ipynb": render(
+                graded, outcome, self._checksums[graded.notebook.id]
+            )
+            for graded in outcome.notebooks
+        }
+
+    def _write_notebooks(self, outcome: Outcome, pages: dict[Path, str]) -> None:
+        for path, text in pages.items():
+            records.write_file(path, text.encode("utf-8"))
+        # nbgrader compares this file's time with that of the submission.
+        stamp = self._folder(outcome.student_id) / "timestamp.txt"
+        if outcome.timestamp is not None:
+            records.write_file(stamp, f"{outcome.timestamp.isoformat(' ')} UTC\n".encode())
+        else:
+            stamp.unlink(missing_ok=True)
+
+    def _folder(self, student_id: str) -> Path:
+        return self._course.autograded / student_id / self._assignment.name
+
+    def _paths(self, student_id: str) -> list[Path]:
+        folder = self._folder(student_id)
+        return [folder / f"{notebook.id}.ipynb" for notebook in self._assignment.notebooks]
+
+    def _failed(self, submission: Submission, reason: str) -> Line:
+        return Line(submission.student_id, "failed", None, self._assignment.points, (reason,))

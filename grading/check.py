@@ -1,0 +1,149 @@
+"""What a test cell calls: `check("name", value_or_callable)`.
+
+In a student's Jupyter it says at once whether the value is right. While a submission is graded
+it only sends the value out of the sandbox and compares nothing: there is nothing in here that
+could be talked into giving marks.
+"""
+
+import difflib
+import hashlib
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from grading.expected import FILE_NAME, DamagedChecks, judge, read
+from grading.values import Raised, decode, encode
+
+
+class CheckFailed(AssertionError):
+    """A check that did not pass. Its text says which one, what differs, and a hint."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Keep Jupyter's output short: the student's own error, if any, and the message."""
+        if self.__cause__ is None:
+            return [f"CheckFailed: {self}"]
+        error = traceback.TracebackException.from_exception(self.__cause__, limit=-15)
+        # The call in this file is no line of the student's.
+        lines = [frame for frame in error.stack if frame.filename != __file__]
+        error.stack = traceback.StackSummary.from_list(lines)
+        return [*"".join(error.format()).splitlines(), "", f"CheckFailed: {self}"]
+
+
+class CellTimeout(BaseException):
+    """The runner raises it in a cell that takes too long; nothing in here may catch it."""
+
+
+class _Grading:
+    """Where values go while a submission is graded; `send` is None in a student's Jupyter."""
+
+    send: Callable[[str, Any], None] | None = None
+    key = ""
+
+
+def check(name: str, value_or_callable: object, *arguments: object) -> None:
+    """Say whether a value is right; a callable is called with the arguments and gives the value.
+
+    Prints a line if it is right, and raises `CheckFailed` otherwise. While a submission is graded
+    it prints nothing, raises nothing, and only sends the value to the grader.
+    """
+    if _Grading.send is None:
+        _check_here(name, value_or_callable, arguments)
+    else:
+        _send(_Grading.send, name, value_or_callable, arguments)
+
+
+def seed(name: str) -> int:
+    """Give a check's own seed for its random inputs: a whole number of 63 bits.
+
+    It follows from the name, the same on every machine; inputs then depend neither on what ran
+    before nor on the order of cells. Hidden checks get other numbers, which nobody can foretell.
+
+    >>> seed("split_heads")
+    1429457165354435189
+    """
+    if type(name) is not str:
+        raise TypeError(f"seed() takes a check's name, a text like 'split_heads', not {name!r}")
+    text = f"{_Grading.key}\0{name}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> 1
+
+
+def start_grading(send: Callable[[str, Any], None], key: str) -> None:
+    """Make `check` send (name, wire) from now on, and `seed` use the key; the runner calls it."""
+    _Grading.send = send
+    _Grading.key = key
+
+
+def _send(
+    send: Callable[[str, Any], None], name: str, value: object, arguments: tuple[object, ...]
+) -> None:
+    if type(name) is not str:
+        return  # no test cell has such a check
+    try:
+        if callable(value):
+            value = value(*arguments)
+    except (KeyboardInterrupt, CellTimeout):
+        raise
+    except BaseException as error:  # exit() in a student's function costs this check only
+        value = Raised.from_exception(error)
+    # A message that does not arrive counts as wrong outside; the cell's other checks go on.
+    try:
+        send(name, encode(value))
+    except Exception:
+        return
+
+
+def _check_here(name: str, value: object, arguments: tuple[object, ...]) -> None:
+    entry = _find_entry(name)
+    error: Exception | None = None
+    if callable(value):
+        try:
+            value = value(*arguments)
+        except Exception as raised:
+            error = raised
+            value = Raised.from_exception(raised)
+    try:
+        verdict = judge(decode(encode(value)), entry)
+    except DamagedChecks as damage:
+        raise CheckFailed(_damaged(damage)) from None
+    if not verdict.passed:
+        hint = f"\nHint: {entry['hint']}" if entry["hint"] else ""
+        raise CheckFailed(f"{name}: {verdict.message}{hint}") from error
+    if verdict.form_only:
+        print(f"✓ {name}: the form is right. Whether the value is right is checked in grading.")
+    else:
+        print(f"✓ {name}: right.")
+
+
+def _find_entry(name: str) -> Any:
+    if type(name) is not str:
+        raise CheckFailed(
+            "check() takes the check's name first, a text like 'split_heads', then your value. "
+            "Put the test cell back as it was in the exercise."
+        )
+    folder = Path.cwd()
+    try:
+        checks = read(folder / FILE_NAME).checks
+    except FileNotFoundError:
+        raise CheckFailed(
+            f"There is no {FILE_NAME} in {folder}. It comes with the exercise and must lie beside "
+            "the notebook. Open the notebook in the exercise's own folder, or get the exercise "
+            "again."
+        ) from None
+    except DamagedChecks as damage:
+        raise CheckFailed(_damaged(damage)) from None
+    if name in checks:
+        return checks[name]
+    close = difflib.get_close_matches(name, checks, n=1)
+    guess = f" Did you mean {close[0]!r}?" if close else ""
+    raise CheckFailed(
+        f"There is no check with the name {name!r} in {FILE_NAME}.{guess} "
+        "Put the test cell back as it was in the exercise, or get the exercise again."
+    )
+
+
+def _damaged(damage: DamagedChecks) -> str:
+    return (
+        f"{FILE_NAME} is damaged: {damage}. Your work is fine. Get the exercise again and put its "
+        f"{FILE_NAME} beside your notebook."
+    )

@@ -1,0 +1,260 @@
+"""Is a value right? The same rules for `check()` in a notebook and for the grader.
+
+A value is right or it gets one sentence for the student. Shape comes first, then the kind of
+numbers, then where there is a NaN or an infinity, then the numbers. All of it happens on data
+that `grading.values` has read, so no method that a student wrote is ever called.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from grading.values import Array, Raised, Unsupported, Value
+
+# How far a number may be from the reference, relative to the reference's scale, which is its
+# largest finite number (1 where all are zero). The coarser of the two dtypes decides, so float32
+# work meets a float64 reference. Two honest ways to compute multi-head attention in float32
+# differ by some 6e-7. float16 and bfloat16 get 4 of their eps: honest work needed up to 2.3
+# where inputs have variance 1, and the mildest mistake that was tried (no scaling by sqrt(d_k))
+# was six times farther away than bfloat16's 3 %.
+TOLERANCES = {
+    "bfloat16": 4 * 2.0**-7,
+    "float16": 4 * 2.0**-10,
+    "float32": 1e-4,
+    "float64": 1e-6,
+    "complex64": 1e-4,
+    "complex128": 1e-6,
+    "plain": 1e-5,  # it may be the `.item()` of a float32 tensor: nothing says so any more
+}
+_HALF = ("float16", "bfloat16")
+
+_KINDS = {
+    "b": "True/False values",
+    "i": "whole numbers",
+    "f": "numbers with a decimal point",
+    "c": "complex numbers",
+}
+NOT_FINITE = "infinite or NaN"
+_LONGEST_QUOTE = 300
+
+
+def compare(got: Value, expected: Value, tolerance: float | None = None) -> str | None:
+    """Say what differs, in a sentence for the student; None means right.
+
+    `tolerance` is relative to the reference's largest finite number; without it the dtypes
+    decide (`TOLERANCES`). Work in float16 or bfloat16 always gets at least its own. Whole
+    numbers, texts and booleans must be equal. A plain number's value and distance are never told.
+    Raises `ValueError` for a tolerance that is none, and for a reference that is no value.
+
+    >>> compare(64.0, 64)
+    >>> compare(65, 64)
+    'This is not the right number.'
+    >>> compare("64", 64)
+    "Expected a whole number; yours is a text: '64'."
+    """
+    if tolerance is not None and not (math.isfinite(tolerance) and tolerance >= 0):
+        raise ValueError(f"a tolerance must be a finite number from 0 up, not {tolerance!r}")
+    return _compare(simplify(got), simplify(expected), tolerance)
+
+
+def simplify(value: Value) -> Value:
+    """Give arrays without dimensions as the plain number or boolean they hold.
+
+    Those of float16, bfloat16, float32 and complex numbers stay as they are: their dtype says
+    how exact they can be.
+    """
+    if isinstance(value, list):
+        return [simplify(item) for item in value]
+    if isinstance(value, Array) and not value.shape:
+        item: Any = value.numpy().item()
+        if isinstance(item, int) or value.dtype == "float64":
+            return item  # type: ignore[no-any-return]  # NumPy cannot say which type it holds
+    return value
+
+
+def is_number(value: Value) -> bool:
+    """Tell whether a simplified value is one plain real number; a boolean is none."""
+    if isinstance(value, Array):
+        return not value.shape and _kind(value) == "f"
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def whole_number(value: Value) -> int | None:
+    """Give the whole number that a simplified value is, also for 64.0; None if it is none.
+
+    >>> whole_number(64.0), whole_number(64.5), whole_number(True)
+    (64, None, None)
+    """
+    if not is_number(value):
+        return None
+    number = _number(value)
+    return int(number) if math.isfinite(number) and number == int(number) else None
+
+
+def describe(value: Value) -> str:
+    """Say what kind of value this is, in words that a beginner knows.
+
+    >>> describe(["Q", "K"])
+    'a list of 2 items'
+    """
+    if value is None:
+        return "None (does the function end with `return`?)"
+    if isinstance(value, bool):
+        return f"the truth value {value}"
+    if whole_number(value) is not None:
+        return "a whole number"
+    if is_number(value):
+        return "a number" if math.isfinite(_number(value)) else NOT_FINITE
+    if isinstance(value, str):
+        return f"a text: {_quoted(value)}"
+    if isinstance(value, list):
+        return "a list of 1 item" if len(value) == 1 else f"a list of {len(value)} items"
+    if isinstance(value, Array):
+        return f"an array or tensor of shape {value.shape} and dtype {value.dtype}"
+    assert isinstance(value, Raised | Unsupported)  # nothing else is left
+    return readable(value.kind)
+
+
+def failure(got: Value) -> str | None:
+    """Say why there is no value to look at: an exception, or a type that cannot be sent."""
+    if isinstance(got, Raised):
+        if got.kind == "NotImplementedError":
+            return "This is not written yet: it raises NotImplementedError."
+        message = readable(got.message)
+        return f"It raised {readable(got.kind)}" + (f": {message}" if message else ".")
+    if isinstance(got, Unsupported):
+        return f"Yours is {readable(got.kind)}. That cannot be checked."
+    return None
+
+
+def readable(text: str) -> str:
+    """Give a student's text on one line, without control characters, and not too long."""
+    shown = " ".join(text[: 2 * _LONGEST_QUOTE].split())
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in shown)
+    return shown if len(shown) <= _LONGEST_QUOTE else shown[:_LONGEST_QUOTE] + "..."
+
+
+def _quoted(text: str) -> str:
+    return repr(readable(text))
+
+
+def _compare(got: Value, expected: Value, tolerance: float | None) -> str | None:
+    if isinstance(expected, Raised | Unsupported):
+        raise ValueError(f"the reference gives no value to compare with: {failure(expected)}")
+    if no_value := failure(got):
+        return no_value
+    if isinstance(expected, list):
+        return _compare_lists(got, expected, tolerance)
+    if is_number(expected):
+        return _compare_numbers(got, expected, tolerance)
+    if isinstance(expected, Array):
+        return _compare_arrays(got, expected, tolerance)
+    if isinstance(expected, str):
+        if not isinstance(got, str):
+            return f"Expected a text; yours is {describe(got)}."
+        return None if got == expected else "This is not the right text."
+    if type(got) is not type(expected):  # True, False or None are left; True is not 1
+        wanted = "None" if expected is None else "True or False"
+        return f"Expected {wanted}; yours is {describe(got)}."
+    return None if got == expected else "This is the wrong one of True and False."
+
+
+def _compare_lists(got: Value, expected: list[Value], tolerance: float | None) -> str | None:
+    if not isinstance(got, list) or len(got) != len(expected):
+        return f"Expected {describe(expected)}; yours is {describe(got)}."
+    for index, (item, reference) in enumerate(zip(got, expected, strict=True)):
+        if difference := _compare(item, reference, tolerance):
+            return f"Item [{index}]: {difference}"
+    return None
+
+
+def _compare_numbers(got: Value, expected: Value, tolerance: float | None) -> str | None:
+    if not is_number(got):
+        wanted = "a whole number" if isinstance(expected, int) else "a number"
+        return f"Expected {wanted}; yours is {describe(got)}."
+    number, reference = _number(got), _number(expected)
+    if math.isfinite(reference) and not math.isfinite(number):
+        return f"Expected a finite number; yours is {describe(got)}."
+    if isinstance(reference, int):
+        if whole_number(got) is None:
+            return "Expected a whole number; yours has a fraction."
+        wrong = number != reference  # exact, also between int and float
+    else:
+        allowed = _allowed(tolerance, _dtype(got), _dtype(expected))
+        wrong = bool(_far(np.float64(number), np.float64(reference), allowed))
+    return "This is not the right number." if wrong else None
+
+
+def _compare_arrays(got: Value, expected: Array, tolerance: float | None) -> str | None:
+    if not isinstance(got, Array):
+        return f"Expected {describe(expected)}; yours is {describe(got)}."
+    if got.shape != expected.shape:
+        return f"Expected shape {expected.shape}; yours has shape {got.shape}."
+    if _kind(got) != _kind(expected):
+        return (
+            f"Expected {_KINDS[_kind(expected)]} (dtype {expected.dtype}); "
+            f"yours holds {_KINDS[_kind(got)]} (dtype {got.dtype})."
+        )
+    numbers, reference = got.numpy(), expected.numpy()
+    if _kind(expected) in "bi":
+        wrong = numbers != reference
+    else:
+        allowed = _allowed(tolerance, got.dtype, expected.dtype)
+        wrong = _far(_parts(numbers), _parts(reference), allowed).any(axis=-1)
+    if not wrong.any():
+        return None
+    if not wrong.shape:
+        return "This is not the right number."
+    place = tuple(int(index) for index in np.argwhere(wrong)[0])
+    yours, right = _two_texts(numbers[place], reference[place])
+    return (
+        f"At {list(place)} yours is {yours}, expected {right}. "
+        f"{np.count_nonzero(wrong)} of {wrong.size} numbers differ."
+    )
+
+
+def _kind(array: Array) -> str:
+    """Give one of the letters in `_KINDS`."""
+    first = array.dtype[0]
+    return {"u": "i", "b": "f" if array.dtype == "bfloat16" else "b"}.get(first, first)
+
+
+def _dtype(number: Value) -> str:
+    return number.dtype if isinstance(number, Array) else "plain"
+
+
+def _number(value: Value) -> int | float:
+    number: Any = value.numpy().item() if isinstance(value, Array) else value
+    return number  # type: ignore[no-any-return]  # only asked for what `is_number`
+
+
+def _allowed(tolerance: float | None, got_dtype: str, expected_dtype: str) -> float:
+    if tolerance is None:
+        return max(TOLERANCES[got_dtype], TOLERANCES[expected_dtype])
+    return max(tolerance, TOLERANCES[got_dtype]) if got_dtype in _HALF else tolerance
+
+
+def _parts(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Give float64 numbers with one more axis: the number, or real and imaginary part."""
+    parts = [numbers.real, numbers.imag] if numbers.dtype.kind == "c" else [numbers]
+    return np.stack([part.astype(np.float64) for part in parts], axis=-1)
+
+
+def _far(got: Any, expected: Any, allowed: float) -> Any:
+    """Tell where float64 numbers differ by more than `allowed` times the reference's scale."""
+    finite = np.isfinite(expected)
+    scale = float(np.max(np.abs(expected), where=finite, initial=0.0)) or 1.0
+    with np.errstate(all="ignore"):  # an overflow is infinite, so it is far
+        close = np.abs(got - expected) / scale <= allowed
+    same_infinity = np.isinf(expected) & (got == expected)
+    both_nan = np.isnan(expected) & np.isnan(got)
+    return ~np.where(finite, close, same_infinity | both_nan)
+
+
+def _two_texts(yours: Any, right: Any) -> tuple[str, str]:
+    """Write two different numbers with as many digits as it takes to tell them apart."""
+    if yours.dtype.kind in "biu":
+        return str(yours), str(right)
+    texts = [(f"{yours:.{digits}g}", f"{right:.{digits}g}") for digits in (5, 9, 17)]
+    return next((pair for pair in texts if pair[0] != pair[1]), texts[-1])

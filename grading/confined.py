@@ -1,0 +1,278 @@
+"""One process behind the walls: starting it, listening to it, and ending all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from grading import limits as guards
+from grading import walls
+from grading.job import Ending, Limits
+from grading.protocol import Reader
+
+START_SECONDS = 60.0
+_LOOK_SECONDS = 0.05  # how often memory, files and the clock are looked at
+_ERROR_BYTES = 4000
+_CPU_SIGNAL = 128 + signal.SIGXCPU
+
+
+class SandboxError(RuntimeError):
+    """The machine cannot run a sandbox. It is never the student's fault."""
+
+
+class Confined:
+    """A Python process in a fresh sandbox, with one pipe out.
+
+    ``arguments`` follow Python's name; the pipe's file descriptor is added to them. ``given`` is
+    what it reads from its standard input. Leaving the ``with`` block ends every process inside.
+    Raises SandboxError where bubblewrap fails.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], given: bytes, modules: Sequence[Path], limits: Limits
+    ) -> None:
+        self._limits = limits
+        self._errors = b""
+        self._leaving = contextlib.ExitStack()
+        with contextlib.ExitStack() as on_failure:
+            on_failure.enter_context(self._leaving)
+            try:
+                self._guard = guards.memory_guard(limits.memory_bytes)
+                self._leaving.callback(self._guard.close)
+                self._start(arguments, given, modules)
+            except OSError as error:
+                raise SandboxError(f"The sandbox did not start: {error}") from error
+            on_failure.pop_all()
+
+    def __enter__(self) -> Confined:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leaving.close()
+
+    def follow(self, reader: Reader) -> tuple[Ending, str]:
+        """Hand what comes out to the reader until the end; give how it ended, and why in words.
+
+        Raises SandboxError when nothing was said before the first cell: that is not the
+        student's doing.
+        """
+        ended, reason = self._listen(reader)
+        if not reader.started:
+            raise SandboxError(self._why_not_started())
+        return ended, reason
+
+    def said(self) -> tuple[str, str]:
+        """Give what came out of the pipe, and out of standard error, once the process ended."""
+        deadline = time.monotonic() + START_SECONDS
+        poll = self._poll(self._pipe, self._stderr, self._exit)
+        said = b""
+        while time.monotonic() < deadline:
+            ready = [descriptor for descriptor, _ in poll.poll(1000)]
+            said += _read(self._pipe) or b""
+            self._read_errors()
+            if self._exit in ready:
+                break
+        return said.decode("utf-8", "replace"), self._errors.decode("utf-8", "replace").strip()
+
+    # Starting
+
+    def _start(self, arguments: Sequence[str], given: bytes, modules: Sequence[Path]) -> None:
+        with contextlib.ExitStack() as handed_over:
+            self._pipe, pipe = self._open_pipe(handed_over)
+            self._stderr, stderr = self._open_pipe(handed_over)
+            info, info_end = self._open_pipe(handed_over)
+            seccomp = _memory_file(walls.seccomp_filter(), handed_over)
+            words = [
+                *self._guard.prefix(),
+                *walls.command(modules, self._limits, info_end, seccomp),
+                *(str(walls.python()), "-I", "-S", "-B", *arguments, str(pipe)),
+            ]
+            process = subprocess.Popen(
+                words,
+                stdin=_memory_file(given, handed_over),
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                pass_fds=(pipe, info_end, seccomp),
+                env={},
+                cwd="/",
+                umask=0o022,  # bwrap makes folders that the user inside must be able to enter
+                start_new_session=True,  # Ctrl-C is for the grader
+            )
+        self._process = process
+        self._leaving.callback(self._end_process)
+        self._exit = self._open(os.pidfd_open(process.pid))
+        self._first = self._find_first(info)
+        self._first_exit = self._open(os.pidfd_open(self._first))
+        if _parent(self._first) != process.pid:
+            raise SandboxError("bubblewrap ended while it started.")
+        # All processes inside live in a namespace of their own, which ends with its first one.
+        self._leaving.callback(self._end_all)
+
+    def _open(self, descriptor: int) -> int:
+        self._leaving.callback(os.close, descriptor)
+        return descriptor
+
+    def _open_pipe(self, handed_over: contextlib.ExitStack) -> tuple[int, int]:
+        """Open a pipe, whose writing end is closed here as soon as the sandbox has it."""
+        reading, writing = os.pipe()
+        handed_over.callback(os.close, writing)
+        os.set_blocking(reading, False)
+        return self._open(reading), writing
+
+    def _find_first(self, info: int) -> int:
+        """Give the id of the first process inside, as bwrap tells it."""
+        deadline = time.monotonic() + START_SECONDS
+        poll = self._poll(info, self._exit)
+        told = b""
+        while time.monotonic() < deadline:
+            ready = [descriptor for descriptor, _ in poll.poll(1000)]
+            told += _read(info) or b""
+            with contextlib.suppress(ValueError):
+                return int(json.loads(told)["child-pid"])
+            if self._exit in ready:
+                break
+        self._read_errors()
+        raise SandboxError(self._why_not_started())
+
+    def _why_not_started(self) -> str:
+        self._read_errors()
+        said = self._errors.decode("utf-8", "replace").strip()
+        return f"The sandbox did not start. It said: {said or 'nothing'}"
+
+    # Listening
+
+    def _listen(self, reader: Reader) -> tuple[Ending, str]:
+        poll = self._poll(self._pipe, self._stderr, self._exit)
+        deadline = time.monotonic() + START_SECONDS
+        next_look = 0.0
+        while True:
+            ready = [descriptor for descriptor, _ in poll.poll(1000 * _LOOK_SECONDS)]
+            was_started = reader.started
+            if self._stderr in ready and not self._read_errors():
+                poll.unregister(self._stderr)
+            if self._pipe in ready:
+                data = _read(self._pipe)
+                if data == b"":
+                    return self._died(reader)
+                reader.feed(data or b"")
+            if reader.finished:
+                return "finished", ""
+            if reader.flaw:
+                return self._malformed(reader)
+            if self._exit in ready:
+                return self._died(reader)
+            now = time.monotonic()
+            if reader.started and not was_started:
+                deadline = now + self._limits.seconds
+            if now >= next_look:
+                next_look = now + _LOOK_SECONDS
+                if (used_up := self._used_up(reader)) is not None:
+                    return used_up
+            if now >= deadline:
+                seconds = f"{self._limits.seconds:g} seconds"
+                return "timed out", _stopped(f"ran longer than {seconds}", reader)
+
+    def _poll(self, *descriptors: int) -> select.poll:
+        poll = select.poll()
+        for descriptor in descriptors:
+            poll.register(descriptor, select.POLLIN)
+        return poll
+
+    def _read_errors(self) -> bool:
+        """Keep the beginning of standard error; give False at its end."""
+        data = _read(self._stderr)
+        self._errors = (self._errors + (data or b""))[:_ERROR_BYTES]
+        return data != b""
+
+    def _used_up(self, reader: Reader) -> tuple[Ending, str] | None:
+        if not reader.started:
+            return None  # bwrap may still be building the walls: its root is the machine's own
+        if self._guard.exceeded(self._first):
+            size = f"{self._limits.memory_bytes / (1 << 30):.3g} GB"
+            return "out of memory", _stopped(f"used more than {size} of memory", reader)
+        if guards.too_many_files(self._first, walls.WRITABLE):
+            return "died", _stopped(f"made more than {guards.MAX_FILES} files", reader)
+        return None
+
+    def _malformed(self, reader: Reader) -> tuple[Ending, str]:
+        return "malformed", _stopped(f"disturbed the grader's channel ({reader.flaw})", reader)
+
+    def _died(self, reader: Reader) -> tuple[Ending, str]:
+        """Read what was still in the pipe when the process ended, or closed it."""
+        used_up = self._used_up(reader)
+        self._poll(self._exit).poll(1000)  # for its exit status, unless it only closed the pipe
+        self._end_all()
+        while not reader.flaw and not reader.finished and (data := _read(self._pipe)):
+            reader.feed(data)
+        reader.close()
+        if reader.finished:
+            return "finished", ""
+        if used_up is not None:
+            return used_up
+        if self._process.wait() == _CPU_SIGNAL:
+            seconds = self._limits.cpu_seconds
+            return "timed out", _stopped(f"used more than {seconds} seconds of computing", reader)
+        if reader.flaw:
+            return self._malformed(reader)
+        return "died", f"Your notebook ended the Python process {_where(reader)}."
+
+    # Ending
+
+    def _end_process(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+
+    def _end_all(self) -> None:
+        """End every process inside, and wait until the last is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._first_exit, signal.SIGKILL)
+        self._poll(self._first_exit).poll(1000 * START_SECONDS)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(2)  # so that bwrap itself can bury its child
+
+
+def _memory_file(content: bytes, handed_over: contextlib.ExitStack) -> int:
+    """Give a file that has no name and lies in memory, to be read from its beginning."""
+    file = handed_over.enter_context(os.fdopen(os.memfd_create("grading"), "wb"))
+    file.write(content)
+    file.flush()
+    file.seek(0)
+    return file.fileno()
+
+
+def _read(descriptor: int) -> bytes | None:
+    """Read what is there: None when nothing is yet, nothing at all when it is over."""
+    try:
+        return os.read(descriptor, 1 << 16)
+    except BlockingIOError:
+        return None
+
+
+def _parent(process: int) -> int | None:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith("PPid:"):
+                return int(line.split()[1])
+    return None
+
+
+def _where(reader: Reader) -> str:
+    return f"in cell '{reader.current}'" if reader.current is not None else "between two cells"
+
+
+def _stopped(why: str, reader: Reader) -> str:
+    return f"Your notebook {why} and was stopped {_where(reader)}."

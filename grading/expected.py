@@ -1,0 +1,243 @@
+"""What a release's visible checks compare with: the file checks.json beside the notebook.
+
+It travels with the exercise, so a student can read it. Whole numbers and texts stand there as
+salted hashes, which hide them from a glance and no more; arrays and numbers with a fraction stand
+there as values, because they differ a little between processors. A plain number that earns
+points is only checked for its form. No mark rests on this file: the grader never reads it.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grading.compare import (
+    NOT_FINITE,
+    compare,
+    describe,
+    failure,
+    is_number,
+    simplify,
+    whole_number,
+)
+from grading.values import MAX_INT_BITS, Malformed, Raised, Unsupported, Value, decode, encode
+
+FILE_NAME = "checks.json"
+FORMAT = 1
+MAX_FILE_BYTES = 32 << 20
+
+_FORMS = ("a whole number", "a number", "a text", "a list")
+_FIELDS = {  # besides kind and hint
+    "form": {"form"},
+    "hash": {"form", "salt", "hash"},
+    "value": {"value", "tolerance"},
+}
+
+
+class DamagedChecks(ValueError):
+    """checks.json does not hold what a release writes."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a visible check found; `form_only` says that the value itself was not compared."""
+
+    passed: bool
+    message: str
+    form_only: bool
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The content of a checks.json: the assignment's name, its salt, an entry for each check."""
+
+    assignment: str
+    salt: str
+    checks: Mapping[str, Mapping[str, Any]]
+
+
+def entry(
+    value: Value, *, hint: str, tolerance: float | None, earns_points: bool, salt: str
+) -> dict[str, Any]:
+    """Make what checks.json holds for one visible check, from the reference's value.
+
+    Raises `ValueError` for values that no check may rest on: a truth value or None is guessed
+    by every second student, and an exception or an unknown type cannot be compared.
+
+    >>> entry(64, hint="Divide.", tolerance=None, earns_points=True, salt="ab")
+    {'kind': 'form', 'hint': 'Divide.', 'form': 'a whole number'}
+    """
+    _refuse(value)
+    canonical = _canonical(value)
+    if is_number(canonical) and earns_points:
+        return {"kind": "form", "hint": hint, "form": _form(canonical)}
+    if _is_hashable(canonical):
+        form = _form(canonical)
+        return {
+            "kind": "hash",
+            "hint": hint,
+            "form": form,
+            "salt": salt,
+            "hash": _hash(canonical, salt),
+        }
+    return {"kind": "value", "hint": hint, "value": encode(value), "tolerance": tolerance}
+
+
+def judge(got: Value, entry: Mapping[str, Any]) -> Verdict:
+    """Compare a student's value with one entry of checks.json.
+
+    Raises `DamagedChecks` when the entry is not one that `entry()` makes.
+    """
+    expected = _validate(entry)
+    if entry["kind"] == "value":
+        difference = compare(got, expected, entry["tolerance"])
+        return Verdict(difference is None, difference or "", form_only=False)
+    if no_value := failure(got):
+        return Verdict(False, no_value, form_only=False)
+    canonical = _canonical(got)
+    if not _has_form(canonical, entry["form"]):
+        message = f"Expected {entry['form']}; yours is {describe(canonical)}."
+        return Verdict(False, message, form_only=False)
+    if entry["kind"] == "form":
+        return Verdict(True, "", form_only=True)
+    if _hash(canonical, entry["salt"]) == entry["hash"]:
+        return Verdict(True, "", form_only=False)
+    noun = {"a text": "text", "a list": "list"}.get(entry["form"], "number")
+    return Verdict(False, f"This is not the right {noun}.", form_only=False)
+
+
+def write(
+    path: Path, *, assignment: str, salt: str, checks: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Write checks.json; the same arguments give the same bytes.
+
+    Raises `DamagedChecks` rather than write a file that `read` would refuse.
+    """
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "assignment": assignment,
+        "salt": salt,
+        "checks": {},
+    }
+    content["checks"] = {name: dict(one) for name, one in checks.items()}
+    _parse(content)
+    text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def read(path: Path) -> Checks:
+    """Read checks.json.
+
+    Raises `FileNotFoundError` if there is none, `DamagedChecks` if a release did not write it so.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DamagedChecks(f"it cannot be read: {error.strerror}") from error
+    if len(raw) > MAX_FILE_BYTES:
+        raise DamagedChecks(f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
+    try:
+        content = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise DamagedChecks("it is not JSON") from error
+    return _parse(content)
+
+
+def _parse(content: object) -> Checks:
+    if type(content) is not dict or content.keys() != {"format", "assignment", "salt", "checks"}:
+        raise DamagedChecks("it has other fields than format, assignment, salt and checks")
+    if content["format"] != FORMAT or type(content["format"]) is not int:
+        raise DamagedChecks(f"its format is not {FORMAT}, which this version reads")
+    if type(content["assignment"]) is not str or type(content["salt"]) is not str:
+        raise DamagedChecks("assignment and salt must be texts")
+    checks = content["checks"]
+    if type(checks) is not dict or not all(type(name) is str for name in checks):
+        raise DamagedChecks("checks must be an object with an entry for each check's name")
+    for name, one in checks.items():
+        try:
+            _validate(one)
+        except DamagedChecks as error:
+            raise DamagedChecks(f"check {name!r}: {error}") from None
+    return Checks(content["assignment"], content["salt"], checks)
+
+
+def _validate(entry: object) -> Value:
+    """Refuse an entry that `entry()` does not make; give the value of one that has a value."""
+    if not isinstance(entry, Mapping) or entry.get("kind") not in ("form", "hash", "value"):
+        raise DamagedChecks("its kind is none of form, hash and value")
+    fields = _FIELDS[entry["kind"]]
+    if set(entry) != {"kind", "hint"} | fields:
+        raise DamagedChecks(f"its fields are not kind, hint, {', '.join(sorted(fields))}")
+    if not all(type(entry[field]) is str for field in ({"hint"} | fields) - {"value", "tolerance"}):
+        raise DamagedChecks("a field that must be a text is none")
+    if "form" in fields and entry["form"] not in _FORMS:
+        raise DamagedChecks(f"its form is none of {', '.join(_FORMS)}")
+    if entry["kind"] != "value":
+        return None
+    tolerance = entry["tolerance"]
+    if tolerance is not None and not (
+        type(tolerance) in (int, float) and math.isfinite(tolerance) and tolerance >= 0
+    ):
+        raise DamagedChecks("its tolerance is not a finite number from 0 up")
+    try:
+        value = decode(entry["value"])
+        _refuse(value)
+    except (Malformed, ValueError) as error:
+        raise DamagedChecks(f"its value: {error}") from None
+    return value
+
+
+def _refuse(value: Value) -> None:
+    if isinstance(value, Raised | Unsupported):
+        raise ValueError(f"a check cannot rest on an exception or an unknown type: {value}")
+    plain = simplify(value)
+    if plain is None or isinstance(plain, bool):
+        raise ValueError(
+            f"a check cannot rest on {plain}: one guess in two is right. Check the value that "
+            "it was computed from."
+        )
+    if isinstance(plain, list):
+        for item in plain:
+            _refuse(item)
+
+
+def _canonical(value: Value) -> Value:
+    """Give numbers without a fraction as `int`, so that 64, 64.0 and a tensor have one hash."""
+    plain = simplify(value)
+    if isinstance(plain, list):
+        return [_canonical(item) for item in plain]
+    whole = whole_number(plain)
+    return plain if whole is None or whole.bit_length() > MAX_INT_BITS else whole
+
+
+def _is_hashable(canonical: Value) -> bool:
+    if isinstance(canonical, list):
+        return all(_is_hashable(item) for item in canonical)
+    return isinstance(canonical, int | str)
+
+
+def _form(canonical: Value) -> str:
+    if isinstance(canonical, list):
+        return "a list"
+    if isinstance(canonical, str):
+        return "a text"
+    return "a whole number" if isinstance(canonical, int) else "a number"
+
+
+def _has_form(canonical: Value, form: str) -> bool:
+    if form in ("a whole number", "a number"):
+        if not is_number(canonical) or describe(canonical) == NOT_FINITE:
+            return False
+        return form == "a number" or whole_number(canonical) is not None
+    return isinstance(canonical, list if form == "a list" else str)
+
+
+def _hash(canonical: Value, salt: str) -> str:
+    wire = json.dumps(encode(canonical), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(f"{salt}:{wire}".encode()).hexdigest()

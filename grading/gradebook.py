@@ -1,0 +1,295 @@
+"""The one writer to nbgrader's gradebook: one submission, one transaction.
+
+It sets automatic scores and comments. Marks, extra credit and comments that a person gave are
+never touched.
+"""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from grading.assignment import Assignment, Notebook
+from grading.course import Course
+from grading.grade import NotebookGrade, Outcome, Status
+from grading.plain import for_comment
+from grading.release import use_own_programs
+
+BUSY_SECONDS = 60.0
+BUSY_MILLISECONDS = 30_000  # how long SQLite itself waits
+ID_LENGTH = 128  # nbgrader's column
+NO_RESPONSE = "No response."
+# A comment that starts so says who set the flag: the grader, which may clear it, or a person.
+FLAGGED_HERE = "Needs attention: "
+FLAGGED_BEFORE = "Needs attention as well: "
+
+_Result = TypeVar("_Result")
+
+
+class GradebookError(RuntimeError):
+    """The gradebook cannot be written; the message says why and what to do."""
+
+
+class GradebookWriter:
+    """An open gradebook; use it from one thread, in a ``with`` block, under the course's lock."""
+
+    def __init__(self, course: Course) -> None:
+        from sqlalchemy import event
+
+        use_own_programs()  # A new gradebook is made with a program that nbgrader starts by name.
+        from nbgrader.api import Gradebook  # type: ignore[import-untyped]
+
+        self._gradebook: Any = _patiently(lambda: Gradebook(course.database_url))
+        self._session: Any = self._gradebook.db
+        self._late_penalties = _LatePenalties(course)
+        if course.database_url.startswith("sqlite"):
+            # Formgrader may write at any time; wait for it instead of failing after 5 seconds.
+            event.listen(self._gradebook.engine, "connect", _wait_when_busy)
+            self._session.remove()
+            self._gradebook.engine.dispose()
+
+    def __enter__(self) -> GradebookWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._gradebook.close()
+
+    def knows(self, assignment: Assignment) -> bool:
+        """Say whether the gradebook holds this assignment's graded cells as they are now."""
+        known: set[tuple[object, ...]] = set()
+        for row in self._notebooks(assignment.name):
+            known |= {(row.name, cell.name) for cell in row.solution_cells}
+            known |= {
+                (row.name, cell.name, cell.max_score, cell.cell_type) for cell in row.grade_cells
+            }
+        wanted: set[tuple[object, ...]] = set()
+        for notebook in assignment.notebooks:
+            for cell in notebook.cells:
+                if cell.role in ("solution", "written"):
+                    wanted.add((notebook.id, cell.id))
+                if cell.role in ("test", "written"):
+                    wanted.add((notebook.id, cell.id, cell.points, cell.type))
+        return bool(wanted) and known == wanted
+
+    def students(self, assignment: str) -> set[str]:
+        """Return the ids of the students who have a submission of the assignment."""
+        from nbgrader.api import Assignment as Row
+        from nbgrader.api import SubmittedAssignment
+
+        query = self._session.query(SubmittedAssignment.student_id).join(Row)
+        return {student for (student,) in query.filter(Row.name == assignment)}
+
+    def write(self, outcome: Outcome, *, same_work: bool) -> None:
+        """Store one outcome, all of it or nothing.
+
+        ``same_work`` says that this very submission was graded before: then marks given by hand
+        stay settled unless the automatic score moved.
+
+        Raises:
+            GradebookError: It cannot be written; nothing of this outcome is stored.
+        """
+        refuse_id(outcome.student_id)
+
+        def attempt() -> None:
+            try:
+                self._store(outcome, same_work)
+                self._session.commit()
+            finally:
+                # Rolls back what is not committed, and forgets what it knew.
+                self._session.remove()
+
+        _patiently(attempt)
+
+    def _notebooks(self, assignment: str) -> list[Any]:
+        from nbgrader.api import Assignment as AssignmentRow
+
+        row = self._session.query(AssignmentRow).filter_by(name=assignment).one_or_none()
+        return list(row.notebooks) if row is not None else []
+
+    def _store(self, outcome: Outcome, same_work: bool) -> None:
+        from nbgrader.api import Assignment as AssignmentRow
+        from nbgrader.api import Student, SubmittedAssignment, SubmittedNotebook
+
+        session = self._session
+        assignment = session.query(AssignmentRow).filter_by(name=outcome.assignment).one()
+        student = session.get(Student, outcome.student_id)
+        if student is None:
+            student = Student(id=outcome.student_id)
+            session.add(student)
+        submission = _find_or_add(
+            session, SubmittedAssignment, assignment_id=assignment.id, student_id=student.id
+        )
+        submission.timestamp = outcome.timestamp
+        graded_by_id = {graded.notebook.id: graded for graded in outcome.notebooks}
+        for row in assignment.notebooks:
+            notebook = _find_or_add(
+                session, SubmittedNotebook, notebook_id=row.id, assignment_id=submission.id
+            )
+            graded = graded_by_id[row.name]
+            _store_grades(session, row, notebook, graded, outcome, same_work)
+            _store_comments(session, row, notebook, graded, outcome)
+            session.flush()
+            session.expire(notebook)  # Its score is summed up by the database.
+            notebook.late_submission_penalty = self._late_penalties.of(submission, notebook)
+        session.flush()
+
+
+class _LatePenalties:
+    """nbgrader's late penalties, by the plugin and method that nbgrader_config.py names."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._step: Any = None
+
+    def of(self, submission: Any, notebook: Any) -> float | None:
+        """Return what is taken off a notebook, None if it was in time."""
+        late = submission.total_seconds_late
+        if late <= 0:
+            return None
+        if self._step is None:
+            from nbgrader.preprocessors import (  # type: ignore[import-untyped]
+                AssignLatePenalties,
+            )
+            from traitlets.config import Application
+
+            settings = Application(raise_config_file_errors=True)
+            settings.load_config_file("nbgrader_config", path=str(self._course.root))
+            self._step = AssignLatePenalties(config=settings.config)
+            self._step.init_plugin()
+        plugin = self._step.plugin_inst
+        penalty = plugin.late_submission_penalty(submission.student.id, notebook.score, late)
+        return None if penalty is None else self._step._check_late_penalty(notebook, penalty)
+
+
+def _store_grades(
+    session: Any,
+    row: Any,
+    notebook: Any,
+    graded: NotebookGrade,
+    outcome: Outcome,
+    same_work: bool,
+) -> None:
+    from nbgrader.api import Grade
+
+    for cell in row.grade_cells:
+        grade = _find_or_add(session, Grade, cell_id=cell.id, notebook_id=notebook.id)
+        points = graded.cells[cell.name].points
+        moved = grade.auto_score != points or not same_work
+        grade.auto_score = points
+        if outcome.status is Status.ATTENTION:
+            grade.needs_manual_grade = True
+        elif grade.manual_score is None:
+            grade.needs_manual_grade = points is None
+        elif moved:
+            grade.needs_manual_grade = True
+
+
+def _store_comments(
+    session: Any, row: Any, notebook: Any, graded: NotebookGrade, outcome: Outcome
+) -> None:
+    """Write the automatic comments; the first one carries the reason for a flag, and whose it is.
+
+    nbgrader has comments on answers only, so a notebook without one is flagged for good.
+    """
+    from nbgrader.api import Comment
+
+    order = [cell.id for cell in graded.notebook.cells]
+    answers = sorted(row.solution_cells, key=lambda cell: order.index(cell.name))
+    for index, cell in enumerate(answers):
+        comment = _find_or_add(session, Comment, cell_id=cell.id, notebook_id=notebook.id)
+        before = comment.auto_comment or ""
+        parts = [NO_RESPONSE] if cell.name not in graded.rebuilt.changed else []
+        if index == 0:
+            by_grader = before.startswith(FLAGGED_HERE)
+            if outcome.status is Status.ATTENTION:
+                by_person = notebook.flagged and not by_grader
+                start = FLAGGED_BEFORE if by_person else FLAGGED_HERE
+                parts.insert(0, start + for_comment(" ".join(outcome.reasons)))
+            elif by_grader:
+                notebook.flagged = False
+        comment.auto_comment = " ".join(parts) or None
+    if outcome.status is Status.ATTENTION:
+        notebook.flagged = True
+
+
+def _find_or_add(session: Any, table: Any, **key: Any) -> Any:
+    found = session.query(table).filter_by(**key).one_or_none()
+    if found is None:
+        found = table(**key)
+        session.add(found)
+        session.flush()
+    return found
+
+
+def checksums(notebook: Notebook) -> dict[str, str]:
+    """Return nbgrader's checksum of each released cell that it knows, by grade_id."""
+    import nbformat
+    from nbgrader.utils import compute_checksum  # type: ignore[import-untyped]
+
+    found = {}
+    for cell in notebook.cells:
+        if "grade_id" in cell.metadata.get("nbgrader", {}):
+            node = nbformat.from_dict(  # type: ignore[no-untyped-call]
+                {"cell_type": cell.type, "source": cell.released, "metadata": dict(cell.metadata)}
+            )
+            found[cell.id] = compute_checksum(node)
+    return found
+
+
+def refuse_id(student_id: str) -> None:
+    """Refuse a student id that cannot be kept or shown safely.
+
+    nbgrader's formgrader writes ids into its pages and scripts as they are.
+
+    Raises:
+        GradebookError: With the way out.
+
+    >>> refuse_id("Nguyễn Văn An")
+    """
+    dangerous = sorted({char for char in student_id if char in '<>"' or not _is_text(char)})
+    if dangerous or student_id.endswith("\\"):
+        shown = " ".join(ascii(char)[1:-1] for char in dangerous) or "a backslash at its end"
+        raise GradebookError(
+            "The folder's name holds characters that nbgrader's pages would take for code: "
+            f"{shown}. Rename the folder below submitted/ and grade again."
+        )
+    if not student_id or len(student_id) > ID_LENGTH:
+        raise GradebookError(
+            f"The folder's name is {len(student_id)} characters long; nbgrader keeps 1 to "
+            f"{ID_LENGTH}. Rename the folder below submitted/ and grade again."
+        )
+
+
+def _is_text(char: str) -> bool:
+    return unicodedata.category(char) not in ("Cc", "Cs", "Zl", "Zp")
+
+
+def _patiently(action: Callable[[], _Result]) -> _Result:
+    """Do it, and again for a while if the gradebook is in use elsewhere."""
+    from sqlalchemy.exc import DBAPIError, OperationalError
+
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return action()
+        except OperationalError as error:
+            busy = any(word in str(error.orig).lower() for word in ("locked", "busy"))
+            if not busy or time.monotonic() > end:
+                raise _explained(error) from error
+            time.sleep(0.5)
+        except DBAPIError as error:
+            raise _explained(error) from error
+
+
+def _explained(error: Any) -> GradebookError:
+    return GradebookError(
+        f"The gradebook cannot be used ({error.orig}). If another program has it open, close it; "
+        "if nbgrader was upgraded, back the gradebook up and run: nbgrader db upgrade. "
+        "Then grade again: nothing is lost."
+    )
+
+
+def _wait_when_busy(connection: Any, _: object) -> None:
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")

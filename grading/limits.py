@@ -1,0 +1,188 @@
+"""Memory and files of a whole sandbox, which no limit of a single process can bound.
+
+Where this process may make a memory cgroup, the kernel holds the limit. Elsewhere (most often an
+ordinary user) a guard adds up the memory of the sandbox's processes every few milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+MAX_FILES = 20_000  # on one writable mount: an empty file costs no space there, but memory
+
+
+class Guard(Protocol):
+    """Holds one sandbox to its memory."""
+
+    def prefix(self) -> list[str]:
+        """Give the words that go before the command, so that it starts under the guard."""
+
+    def exceeded(self, process: int) -> bool:
+        """Say whether the sandbox whose first process this is used more than it may."""
+
+    def close(self) -> None:
+        """Clean up, once the sandbox's processes are gone."""
+
+
+def memory_guard(limit: int) -> Guard:
+    """Give the best guard that this machine allows, for a limit in bytes."""
+    parent = cgroup_parent()
+    return CgroupGuard(parent, limit) if parent else WatchingGuard(limit)
+
+
+class CgroupGuard:
+    """A memory cgroup of its own below ``parent``, of version 1 or 2."""
+
+    def __init__(self, parent: Path, limit: int) -> None:
+        self._folder = parent / f"mha-grading-{uuid.uuid4().hex}"
+        self._folder.mkdir()
+        try:
+            self._set(limit)
+        except OSError:
+            self.close()
+            raise
+
+    def _set(self, limit: int) -> None:
+        version_1 = (self._folder / "memory.limit_in_bytes").exists()
+        # Swap must not be a way around the limit; a kernel may be built without counting it.
+        if version_1:
+            self._events = self._folder / "memory.oom_control"
+            (self._folder / "memory.limit_in_bytes").write_text(str(limit))
+            with contextlib.suppress(OSError):
+                (self._folder / "memory.memsw.limit_in_bytes").write_text(str(limit))
+        else:
+            self._events = self._folder / "memory.events"
+            (self._folder / "memory.max").write_text(str(limit))
+            (self._folder / "memory.oom.group").write_text("1")
+            with contextlib.suppress(OSError):
+                (self._folder / "memory.swap.max").write_text("0")
+
+    def prefix(self) -> list[str]:
+        """Let a shell enter the cgroup before it becomes the command."""
+        enter = 'echo 0 > "$0" && exec "$@"'
+        return ["/bin/sh", "-c", enter, str(self._folder / "cgroup.procs")]
+
+    def exceeded(self, process: int) -> bool:
+        """Say whether the kernel ended a process for want of memory."""
+        for line in self._events.read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return line != "oom_kill 0"
+        return False
+
+    def close(self) -> None:
+        """Remove the cgroup; the last process may take a moment to leave it."""
+        for _ in range(200):
+            try:
+                self._folder.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(0.01)
+            else:
+                return
+
+
+class WatchingGuard:
+    """Adds up what the processes of a sandbox hold in memory."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def prefix(self) -> list[str]:
+        """Give nothing: the guard watches from outside."""
+        return []
+
+    def exceeded(self, process: int) -> bool:
+        """Add up the resident memory, and count shared pages once where that matters."""
+        family = list(descendants(process))
+        if sum(_resident(member) for member in family) <= self._limit:
+            return False
+        return sum(_own_share(member) for member in family) > self._limit
+
+    def close(self) -> None:
+        """Leave nothing behind, as there is nothing."""
+
+
+@functools.cache
+def cgroup_parent() -> Path | None:
+    """Give a folder in which this process may make memory cgroups, or None; tried for real."""
+    for folder in _candidates():
+        try:
+            guard = CgroupGuard(folder, 64 << 20)
+        except OSError:
+            continue
+        guard.close()
+        return folder
+    return None
+
+
+def can_watch() -> bool:
+    """Say whether the kernel tells which processes a process started."""
+    return Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists()
+
+
+def _candidates() -> Iterator[Path]:
+    """Give folders to try: the own cgroup first, so that the limits above it go on to hold."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            mount = Path("/sys/fs/cgroup/memory")
+            yield from (mount / path.lstrip("/"), mount)
+        elif controllers == "":
+            mount = Path("/sys/fs/cgroup")
+            own = mount / path.lstrip("/")
+            for folder in (own, *own.parents):
+                if folder.is_relative_to(mount) and _hands_down_memory(folder):
+                    yield folder
+
+
+def _hands_down_memory(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return "memory" in (folder / "cgroup.subtree_control").read_text().split()
+    return False
+
+
+def descendants(process: int) -> Iterator[int]:
+    """Give a process and all below it. Inside a sandbox all are below its first process."""
+    yield process
+    with contextlib.suppress(OSError):
+        for task in list(Path(f"/proc/{process}/task").iterdir()):
+            with contextlib.suppress(OSError):
+                for child in (task / "children").read_text().split():
+                    yield from descendants(int(child))
+
+
+def _resident(process: int) -> int:
+    with contextlib.suppress(OSError):
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def _own_share(process: int) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+def too_many_files(process: int, mounts: Sequence[str]) -> bool:
+    """Say whether one of a sandbox's writable mounts holds more files than it may."""
+    for mount in mounts:
+        with contextlib.suppress(OSError):
+            state = os.statvfs(f"/proc/{process}/root{mount}")
+            if state.f_files - state.f_ffree > MAX_FILES:
+                return True
+    return False

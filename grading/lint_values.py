@@ -1,0 +1,260 @@
+"""Rules on an assignment that can only be seen by running its solution, and false ones.
+
+A value is worth points only if it can be wrong by itself: no stub may give it, no student's
+global state may move it, and a hidden one must hang on the course's secret.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grading.assignment import Assignment, Check, Notebook
+from grading.compare import compare, simplify
+from grading.course import Course
+from grading.job import Job, Run
+from grading.rebuild import Rebuilt, jobs, solved
+from grading.reference import received, reference, secret_key
+from grading.sandbox import Sandbox
+from grading.values import Array, Raised, Unsupported, Value
+
+SMALL = 10
+ANOTHER_SECRET = "not the course's secret: a hidden input must differ under it"
+SIDE_BY_SIDE = 2
+
+
+def value_flaws(course: Course, assignment: Assignment) -> list[str]:
+    """Return the flaws of an assignment's values.
+
+    Raises:
+        AssignmentError: The solution does not run, or two runs of it disagree.
+        SandboxError: The machine lacks a wall.
+    """
+    sandbox = Sandbox(
+        modules=[course.root / module for module in assignment.modules], limits=assignment.limits
+    )
+    key = secret_key(course.secret(), assignment.name)
+    flaws = []
+    for notebook in assignment.notebooks:
+        right = reference(course, assignment, notebook, sandbox)
+        variants = _variants(assignment, notebook, key)
+        runs = _run_all(sandbox, variants)
+        for check in notebook.checks:
+            values = {
+                name: _value(received(runs[name, check.hidden], check))
+                for name in variants
+                if check.hidden in variants[name]
+            }
+            known = right.hidden if check.hidden else right.visible
+            said = _check_flaws(check, known[check.name], values)
+            place = f"{notebook.id}.ipynb, cell {check.cell!r}, check {check.name!r}"
+            flaws += [f"{place}: {flaw}" for flaw in said]
+    return flaws
+
+
+def _variants(assignment: Assignment, notebook: Notebook, key: str) -> dict[str, dict[bool, Job]]:
+    """Return the jobs to compare the reference with: by name, then False for A, True for B."""
+
+    def both(rebuilt: Rebuilt, secret: str = key) -> dict[bool, Job]:
+        visible, hidden = jobs(rebuilt, assignment.files, secret)
+        return {False: replace(visible, outputs=False), True: hidden}
+
+    plain = both(solved(notebook))
+    return {
+        "disturbed": {hidden: replace(job, disturb=1) for hidden, job in plain.items()},
+        "other secret": {True: both(solved(notebook), ANOTHER_SECRET)[True]},
+        "first argument": both(stubbed(notebook, raising=False)),
+        "raising": both(stubbed(notebook, raising=True)),
+    }
+
+
+def _run_all(
+    sandbox: Sandbox, variants: Mapping[str, Mapping[bool, Job]]
+) -> dict[tuple[str, bool], Run]:
+    keyed = {(name, hidden): job for name, both in variants.items() for hidden, job in both.items()}
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        return dict(zip(keyed, pool.map(sandbox.run, keyed.values()), strict=True))
+
+
+def _check_flaws(check: Check, right: Value, values: Mapping[str, Value]) -> Iterator[str]:
+    """Yield what is wrong with one check. ``values`` holds its value in each variant."""
+
+    def same(value: Value) -> bool:
+        return compare(value, right, check.tolerance) is None
+
+    reason = refusal(right)
+    if reason is not None:
+        yield f"its value is {reason}; check the value it was computed from"
+        return
+    for name, constant in constants(right).items():
+        if same(constant):
+            yield f"an answer of {name} passes it; choose inputs whose result is not constant"
+    if same(values["first argument"]) and not same(values["raising"]):
+        yield (
+            "functions that return their first argument pass it; choose inputs that tell a right "
+            "answer from none, or check a raw value of each function"
+        )
+    if not same(values["disturbed"]):
+        yield (
+            "its value moves with the global random generator or torch's default dtype; take "
+            "inputs from a generator of their own and name every dtype, .to(dtype) for layers"
+        )
+    other = values.get("other secret")
+    if check.hidden and not _is_plain(right) and other is not None and same(other):
+        yield "its value does not hang on the course's secret; make its inputs with seed(...)"
+
+
+# --- values that a guess gives ----------------------------------------------------------------
+
+
+def refusal(value: Value) -> str | None:
+    """Return what makes a value unfit to earn points, or None.
+
+    >>> refusal(64), refusal(True), refusal([3])
+    (None, 'a truth value', 'a small whole number, which is guessed')
+    """
+    plain = simplify(value)
+    if isinstance(plain, list) and len(plain) == 1:
+        return refusal(plain[0])
+    if isinstance(plain, list):
+        # Numbers that are small alone are not so in a list.
+        unfit = [
+            item
+            for item in plain
+            if isinstance(item, bool) or not isinstance(item, int | float | str | Array)
+        ]
+        return next(filter(None, map(refusal, unfit)), None)
+    if isinstance(plain, Array):
+        array = plain.numpy()
+        if array.dtype == bool and array.size < SMALL:
+            return "a few truth values"
+        if array.size == 0:
+            return "an empty array"
+        if array.size > 1 or array.dtype.kind not in "iuf":
+            return None
+        plain = array.item()
+    if isinstance(plain, bool):
+        return "a truth value"
+    if plain is None:
+        return "None"
+    if isinstance(plain, Raised | Unsupported):
+        return f"no value: {plain.kind}"
+    if isinstance(plain, int | float) and math.isfinite(plain) and plain == int(plain):
+        return "a small whole number, which is guessed" if abs(plain) < SMALL else None
+    return None
+
+
+def constants(value: Value) -> dict[str, Value]:
+    """Return what lazy answers of a value's form would be: zeros, ones, the mean.
+
+    >>> constants([64, 32])
+    {'zeros': [0, 0], 'ones': [1, 1], 'the mean': [48.0, 48.0]}
+    """
+    leaves = _leaves(value)
+    if not leaves:
+        return {}
+    made = {"zeros": _filled(value, 0), "ones": _filled(value, 1)}
+    if sum(leaf.size for leaf in leaves) > 1:
+        mean = np.concatenate([leaf.ravel() for leaf in leaves]).mean()
+        made["the mean"] = _filled(value, mean.item())
+    if len(leaves) > 1 and all(leaf.size > 1 for leaf in leaves):
+        made["the mean of each array"] = _filled(value, None)
+    return made
+
+
+def _leaves(value: Value) -> list[NDArray[Any]]:
+    """Return the numbers of a value as arrays; empty where something in it is no number."""
+    if isinstance(value, list):
+        found = [_leaves(item) for item in value]
+        return [leaf for leaves in found for leaf in leaves] if all(found) else []
+    if isinstance(value, Array):
+        array = value.numpy()
+        return [array] if array.size else []
+    if isinstance(value, int | float) and abs(value) < 2**63:
+        return [np.asarray(value)]
+    return []
+
+
+def _filled(value: Value, number: complex | None) -> Value:
+    """Return a value of the same form, filled with a number; None is each array's own mean."""
+    if isinstance(value, list):
+        return [_filled(item, number) for item in value]
+    if not isinstance(value, Array):
+        return number  # type: ignore[return-value]  # complex only inside arrays
+    array = value.numpy()
+    filling = array.mean() if number is None else number
+    kind = {"b": np.bool_, "i": np.int64, "u": np.int64, "c": np.complex128}.get(array.dtype.kind)
+    filled: NDArray[Any] = np.full(array.shape, filling).astype(kind or np.float64)
+    return Array(filled.dtype.name, filled.shape, filled.tobytes())
+
+
+def _is_plain(value: Value) -> bool:
+    """Tell whether a value is a number, a text or a list of them: it may stay the same."""
+    plain = simplify(value)
+    if isinstance(plain, list):
+        return all(_is_plain(item) for item in plain)
+    return isinstance(plain, int | float | str)
+
+
+def _value(values: Sequence[Value]) -> Value:
+    return values[0] if len(values) == 1 else Raised("NoValue", f"{len(values)} values arrived")
+
+
+# --- false solutions --------------------------------------------------------------------------
+
+
+def stubbed(notebook: Notebook, *, raising: bool) -> Rebuilt:
+    """Return the solution with each function's body replaced, its classes' ``__init__`` apart.
+
+    It returns the first argument, or raises; a check that passes the first and fails the second
+    rests on the functions and yet asks nothing of them.
+    """
+    whole = solved(notebook)
+    cells = [
+        replace(cell, source=source, hidden=source)
+        if cell.role in ("solution", "written") and cell.type == "code"
+        else cell
+        for cell in whole.cells
+        for source in [_stub(cell.source, raising)]
+    ]
+    return replace(whole, cells=tuple(cells))
+
+
+def _stub(source: str, raising: bool) -> str:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return source  # With a magic: left as it is.
+    _Stubs(raising).visit(tree)
+    return ast.unparse(tree)
+
+
+class _Stubs(ast.NodeTransformer):
+    def __init__(self, raising: bool) -> None:
+        self.raising = raising
+        self.in_class = False
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        outside, self.in_class = self.in_class, True
+        self.generic_visit(node)
+        self.in_class = outside
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        if self.in_class and node.name == "__init__":
+            return node
+        arguments = [*node.args.posonlyargs, *node.args.args]
+        decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
+        if self.in_class and "staticmethod" not in decorators:
+            arguments = arguments[1:]
+        first = arguments[0].arg if arguments else "None"
+        body = "raise NotImplementedError()" if self.raising else f"return {first}"
+        node.body = ast.parse(body).body
+        return node

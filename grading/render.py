@@ -1,0 +1,264 @@
+"""The autograded notebook, built anew: what a browser shows of a submission.
+
+Nothing that a student wrote stays active. The instructor's cells are the released ones, never the
+hidden text; the student's code is text; of outputs only text and pictures stay, and pictures are
+drawn anew. Type, tags and metadata are the instructor's.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+import nbformat
+
+from grading.assignment import Cell
+from grading.grade import CellGrade, NotebookGrade, Outcome, Status
+from grading.job import CellRun
+from grading.markdown import safe_html
+from grading.plain import clean, clean_source, one_line, picture
+from grading.rebuild import RebuiltCell
+
+Made = dict[str, Any]  # a cell or an output, in nbformat 4's form
+
+KEPT_METADATA = ("kernelspec", "language_info")
+MAX_CELL_TEXT = 100_000
+MAX_NOTEBOOK_TEXT = 2_000_000
+MAX_NOTEBOOK_MARKDOWN = 40_000
+MAX_CELL_OUTPUTS = 100
+MAX_NOTEBOOK_PICTURES = 40
+MAX_NOTEBOOK_PICTURE_CHARACTERS = 12_000_000
+CUT = "\n[The rest is left out: too long.]"
+PRINTED = "── Printed while this cell ran ──"
+
+
+def render(graded: NotebookGrade, outcome: Outcome, checksums: Mapping[str, str]) -> str:
+    """Return one autograded notebook as the text of its file.
+
+    ``checksums`` are nbgrader's, of the released cells by grade_id.
+    """
+    instructors = {cell.id: cell for cell in graded.notebook.cells}
+    budget = _Budget()
+    cells = [_head(outcome)] if outcome.status is not Status.GRADED else []
+    number = 0
+    for cell in graded.rebuilt.cells:
+        original = instructors.get(cell.id) if cell.role != "carried" else None
+        if original is None:
+            made = _students_cell(cell, budget)
+        else:
+            made = _instructors_cell(cell, original, graded, budget)
+            if cell.id in checksums:
+                made["metadata"]["nbgrader"]["checksum"] = checksums[cell.id]
+        if made["cell_type"] == "code":
+            made |= {"outputs": _outputs(cell.id, graded, budget), "execution_count": None}
+            if _ran(graded, cell.id):
+                number += 1
+                made["execution_count"] = number
+        cells.append(made)
+    for index, made in enumerate(cells):
+        made["id"] = f"cell-{index}"
+    metadata = graded.notebook.metadata
+    document = {
+        "cells": cells,
+        "metadata": {name: metadata[name] for name in KEPT_METADATA if name in metadata},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    nbformat.validate(document)
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+
+
+class _Budget:
+    """What one notebook may still hold, so that no submission makes a page nobody can open."""
+
+    def __init__(self) -> None:
+        self.text = MAX_NOTEBOOK_TEXT
+        self.markdown = MAX_NOTEBOOK_MARKDOWN
+        self.pictures = MAX_NOTEBOOK_PICTURES
+        self.picture_characters = MAX_NOTEBOOK_PICTURE_CHARACTERS
+
+    def cut(self, text: str, limit: int = MAX_CELL_TEXT) -> str:
+        """Return as much of a text as there is room for."""
+        limit = min(limit, self.text)
+        self.text -= min(len(text), limit)
+        return text if len(text) <= limit else text[:limit] + CUT
+
+    def picture(self, encoded: object) -> str | None:
+        """Return a picture drawn anew, or None if it is none or there is no room."""
+        if self.pictures <= 0:
+            return None
+        self.pictures -= 1
+        data = picture(encoded)
+        if data is None or len(data) > self.picture_characters:
+            return None
+        self.picture_characters -= len(data)
+        return data
+
+
+def _cell(cell_type: str, source: str, metadata: Mapping[str, Any] | None = None) -> Made:
+    return {
+        "cell_type": cell_type,
+        "metadata": copy.deepcopy(dict(metadata or {})),
+        "source": source,
+    }
+
+
+def _head(outcome: Outcome) -> Made:
+    """Return the cell that says why a person should look, or what was noticed."""
+    title = {
+        Status.ATTENTION: "A person looks at this submission.",
+        Status.WARNINGS: "Graded, and this was noticed:",
+    }[outcome.status]
+    reasons = "".join(f"<li>{escape(one_line(reason))}</li>" for reason in outcome.reasons[:20])
+    if outcome.status is Status.ATTENTION:
+        title += f" So far {outcome.score:g} of {outcome.max_score:g} points stand."
+    text = f"<strong>{title}</strong><ul>{reasons}</ul>"
+    text = text.replace("$", "&#36;").replace("\\", "&#92;")
+    return _cell("markdown", f'<div class="tex2jax_ignore mathjax_ignore">{text}</div>')
+
+
+def _instructors_cell(
+    cell: RebuiltCell, original: Cell, graded: NotebookGrade, budget: _Budget
+) -> Made:
+    """Return one of the instructor's cells, with the student's text where that belongs."""
+    students = cell.role in ("solution", "written") and cell.source != original.released
+    if not students:
+        # A picture that the cell does not bring along would stop nbconvert.
+        source = original.released.replace("](attachment:", "](#missing-")
+        return _cell(original.type, source, original.metadata)
+    if original.type == "code":
+        return _cell("code", budget.cut(clean_source(cell.source)), original.metadata)
+    return _cell("markdown", _markdown(cell, budget), original.metadata)
+
+
+def _students_cell(cell: RebuiltCell, budget: _Budget) -> Made:
+    """Return a cell that the student added: code as text, anything else as harmless HTML."""
+    if cell.type == "code":
+        return _cell("code", budget.cut(clean_source(cell.source)))
+    return _cell("markdown", _markdown(cell, budget))
+
+
+def _markdown(cell: RebuiltCell, budget: _Budget) -> str:
+    source = budget.cut(cell.source)
+    budget.markdown -= len(source)
+    if cell.type == "raw" or budget.markdown < 0:
+        text = escape(clean_source(source)).replace("$", "&#36;").replace("\\", "&#92;")
+        text = text.replace("\n", "&#10;")
+        return f'<div class="tex2jax_ignore mathjax_ignore"><pre>{text}</pre></div>'
+    pictures = {}
+    for name, bundle in cell.attachments.items():
+        for kind in ("image/png", "image/jpeg"):
+            data = budget.picture(bundle.get(kind)) if isinstance(bundle, Mapping) else None
+            if data is not None:
+                pictures[str(name)] = data
+                break
+    return safe_html(source, pictures)
+
+
+# --- outputs ----------------------------------------------------------------------------------
+
+
+def _ran(graded: NotebookGrade, cell_id: str) -> bool:
+    run = graded.run.cells.get(cell_id) if graded.run is not None else None
+    return run is not None and run.state != "not run"
+
+
+def _outputs(cell_id: str, graded: NotebookGrade, budget: _Budget) -> list[Made]:
+    """Return a cell's outputs; the grader's report on a test cell always comes first."""
+    run = graded.run.cells.get(cell_id) if graded.run is not None else None
+    shown = list(_shown(run, budget)) if run is not None else []
+    grade = graded.cells.get(cell_id)
+    if grade is None or not (grade.checks or grade.points is not None):
+        return shown
+    text = _report(grade, run)
+    if shown:
+        text += f"\n{PRINTED}\n"
+    return [_stream(text), *shown]
+
+
+def _report(grade: CellGrade, run: CellRun | None) -> str:
+    """Say what each check came to. Nothing else that is shown can stand before this text."""
+    lines = []
+    for result in grade.checks:
+        if not result.check.hidden:
+            mark, colon = ("✓" if result.passed else "✗"), (": " if result.said else "")
+            lines.append(f"{mark} {result.check.name}{colon}{one_line(result.said, 1000)}")
+    hidden = [result for result in grade.checks if result.check.hidden]
+    if hidden:
+        passed = sum(result.passed for result in hidden)
+        lines.append(f"Hidden checks: {passed} of {len(hidden)} passed.")
+        lines += [f"✗ {one_line(result.said, 1000)}" for result in hidden if not result.passed]
+    if run is None or run.state == "not run":
+        lines.append("This cell was not run.")
+    if grade.points is not None:
+        unit = "point" if grade.max_points == 1 else "points"
+        lines.append(f"{grade.points:g} of {grade.max_points:g} {unit}")
+    return "\n".join(dict.fromkeys(lines)) + "\n"
+
+
+def _shown(run: CellRun, budget: _Budget) -> Iterator[Made]:
+    room = MAX_CELL_TEXT
+    for index, output in enumerate(run.outputs):
+        if index == MAX_CELL_OUTPUTS:
+            yield _stream("[Further outputs are left out: too many.]\n")
+            return
+        made = _output(output, budget, room) if isinstance(output, Mapping) else None
+        if made is None:
+            yield _stream("[An output is left out: only text and pictures are shown.]\n")
+            continue
+        room -= len(str(made.get("text", ""))) + len(str(made.get("traceback", "")))
+        yield made
+        if room <= 0:
+            yield _stream("[Further outputs are left out: too long.]\n")
+            return
+
+
+def _output(output: Mapping[str, Any], budget: _Budget, room: int) -> Made | None:
+    """Return one output built anew, or None if nothing of it can be shown."""
+    kind = output.get("output_type")
+    if kind == "stream":
+        name = "stderr" if output.get("name") == "stderr" else "stdout"
+        return _stream(budget.cut(_text(output.get("text")), room), name)
+    if kind == "error":
+        trace = output.get("traceback")
+        lines = trace if isinstance(trace, list) else []
+        text = budget.cut("\n".join(_text(line) for line in lines), room)
+        return {
+            "output_type": "error",
+            "ename": one_line(_text(output.get("ename"))),
+            "evalue": one_line(_text(output.get("evalue"))),
+            "traceback": text.split("\n"),
+        }
+    if kind in ("display_data", "execute_result"):
+        return _display(output.get("data"), budget, room)
+    return None
+
+
+def _display(data: object, budget: _Budget, room: int) -> Made | None:
+    """Return a picture, else the text that stands for the object."""
+    if not isinstance(data, Mapping):
+        return None
+    for kind in ("image/png", "image/jpeg"):
+        drawn = budget.picture(data[kind]) if kind in data else None
+        if drawn is not None:
+            return _display_of("image/png", drawn, {"alt": "A picture that this cell made."})
+    text = _text(data.get("text/plain"))
+    return _display_of("text/plain", budget.cut(text, room), {}) if text else None
+
+
+def _display_of(kind: str, content: str, metadata: Mapping[str, str]) -> Made:
+    return {"output_type": "display_data", "data": {kind: content}, "metadata": dict(metadata)}
+
+
+def _stream(text: str, name: str = "stdout") -> Made:
+    return {"output_type": "stream", "name": name, "text": text}
+
+
+def _text(content: object) -> str:
+    """Return text that a student chose, clean; a list of texts is joined, as nbformat does."""
+    if isinstance(content, list):
+        content = "".join(part for part in content if isinstance(part, str))
+    return clean(content[: 4 * MAX_CELL_TEXT]) if isinstance(content, str) else ""

@@ -1,0 +1,208 @@
+"""Runs a notebook's cells inside the sandbox and reports what happens.
+
+It lives with the student's code and is trusted by nobody: the grader reads its frames as if the
+student had written them. So it only has to be right for honest notebooks, simple and quick.
+It is started as `python runner.py PIPE`; the job comes as JSON on standard input.
+"""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import contextlib
+import json
+import os
+import random
+import signal
+import site
+import struct
+import sys
+import threading
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from grading.shell import Shell
+
+MAX_CHECKS = 500  # of one cell: a check inside a training loop must not flood the pipe
+MAX_NAME = 300  # characters of a check's name
+
+
+def write_frame(content: Mapping[str, Any]) -> bytes:
+    r"""Give the bytes of one frame: four for the length, then JSON.
+
+    Text that is no Unicode (half of a surrogate pair) is replaced.
+
+    >>> write_frame({"kind": "end"})
+    b'\x00\x00\x00\x0e{"kind":"end"}'
+    """
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    data = text.encode("utf-8", "replace")
+    return struct.pack(">I", len(data)) + data
+
+
+class Channel:
+    """The pipe to the grader, and which cell runs."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._cell: str | None = None
+        self._checks = 0
+
+    def send(self, kind: str, **content: Any) -> None:
+        """Write one frame whole, also while other threads write; a forked child stays silent."""
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            data = memoryview(write_frame({"kind": kind, **content}))
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+
+    def begin(self, cell: str) -> None:
+        """Say that a cell starts; what comes next is the cell's."""
+        with self._lock:
+            self.send("cell", cell=cell)
+            self._cell, self._checks = cell, 0
+
+    def done(self, state: str) -> None:
+        """Say how the cell ended."""
+        with self._lock:
+            cell, self._cell = self._cell, None
+            self.send("done", cell=cell, state=state)
+
+    def check(self, name: str, wire: Any) -> None:
+        """Send a check's value; between two cells nothing is sent."""
+        with self._lock:
+            if self._cell is not None and self._checks < MAX_CHECKS:
+                self._checks += 1
+                self.send("check", cell=self._cell, name=name[:MAX_NAME], value=wire)
+
+    def output(self, output: dict[str, Any]) -> None:
+        """Send an output; between two cells nothing is sent."""
+        with self._lock:
+            if self._cell is not None:
+                self.send("output", cell=self._cell, output=output)
+
+
+class Clock:
+    """Raises `CellTimeout` in a cell that takes too long, and again every second until it ends."""
+
+    def __init__(self, seconds: float, shell: Shell, error: type[BaseException]) -> None:
+        self._seconds = seconds
+        self._shell = shell
+        self._error = error
+        self._runs = False
+        self.rang = False
+        signal.signal(signal.SIGALRM, self._ring)
+
+    def start(self) -> None:
+        """Start a cell's time."""
+        self.rang = False
+        self._runs = True
+        signal.setitimer(signal.ITIMER_REAL, self._seconds, 1.0)
+
+    def stop(self) -> None:
+        """End a cell's time."""
+        self._runs = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _ring(self, *_: object) -> None:
+        if self._runs:
+            self.rang = True
+            if not self._shell.reporting:
+                raise self._error(f"this cell ran longer than {self._seconds:g} seconds")
+
+
+def main() -> None:
+    """Run the job."""
+    # Python starts without its own search for packages, which would follow .pth files.
+    sys.path += os.environ["PYTHONPATH"].split(":")
+    job = json.load(sys.stdin.buffer)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+
+    from grading.check import CellTimeout, start_grading
+    from grading.shell import Outputs, Shell, Stream
+
+    channel = Channel(int(sys.argv[1]))
+    outputs = Outputs(
+        channel.output if job["outputs"] else lambda output: None, job["output_bytes"]
+    )
+    shell = Shell.instance(outputs=outputs)
+    clock = Clock(job["cell_seconds"], shell, CellTimeout)
+    start_grading(channel.check, job["key"])
+    _write_files(job["files"])
+    _make_at_home()
+    channel.send("ready")
+    # From here on nothing that goes to the file descriptors of old is read by anyone.
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    sys.stdout, sys.stderr = Stream(outputs, "stdout"), Stream(outputs, "stderr")
+    process = os.getpid()
+    for number, (cell, source) in enumerate(job["cells"]):
+        if job["disturb"] is not None:
+            _disturb(job["disturb"] + number)
+        channel.begin(cell)
+        outputs.begin()
+        state = _run(shell, clock, cell, source)
+        if os.getpid() != process:
+            os._exit(0)  # a child that the cell forked, and that came back here
+        if state == "timed out" and not outputs.had_error:
+            outputs.error("CellTimeout", "stopped", ["This cell ran too long and was stopped."])
+        outputs.flush()
+        channel.done(state)
+    channel.send("end")
+    os._exit(0)  # without waiting for threads
+
+
+def _run(shell: Shell, clock: Clock, cell: str, source: str) -> str:
+    """Run one cell and give its state, whatever it raises."""
+    state = "error"
+    with contextlib.suppress(BaseException):
+        clock.start()
+        if shell.run(cell, source):
+            state = "ok"
+    with contextlib.suppress(BaseException):  # the last ring may come right here
+        clock.stop()
+    clock.stop()
+    return "timed out" if clock.rang else state
+
+
+def _write_files(files: Mapping[str, str]) -> None:
+    for name, content in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(base64.b64decode(content))
+
+
+def _make_at_home() -> None:
+    """Give the cells what they would find in Jupyter, and tell them what they would not."""
+    sys.argv = ["notebook"]
+    sys.path.insert(0, "")  # modules that lie beside the notebook; ours are imported already
+    site.sethelper()
+    builtins.input = _no_input
+    # IPython's advice after sys.exit() is for a terminal.
+    warnings.filterwarnings("ignore", message="To exit: use")
+
+
+def _no_input(prompt: object = "") -> str:
+    raise RuntimeError(
+        "input() has nobody to ask while a notebook is graded. Write the value into the cell."
+    )
+
+
+def _disturb(number: int) -> None:
+    """Set what a good solution does not depend on to something else."""
+    random.seed(number)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(number % (1 << 32))
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(number)
+        torch.set_default_dtype(torch.float64)
+
+
+if __name__ == "__main__":
+    main()

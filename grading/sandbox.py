@@ -1,0 +1,207 @@
+"""Running a stranger's cells where they can reach nothing, and reading what they report.
+
+Each run has a bubblewrap sandbox of its own. The runner inside belongs to the student as soon as
+the first cell runs: nothing that comes out is more than a claim. Without every wall there is no
+run: `SandboxError` says what is missing.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from grading import limits as guards
+from grading import walls
+from grading.confined import Confined, SandboxError
+from grading.job import Job, Limits, Run
+from grading.protocol import Reader
+
+__all__ = ["Sandbox", "SandboxError", "missing_walls"]
+
+_USUAL_LIMITS = Limits()
+
+
+class Sandbox:
+    """Runs jobs, each in a fresh sandbox that is gone afterwards with all its processes.
+
+    ``modules`` are package folders to show inside beside the installed packages. Raises
+    SandboxError where a wall is missing.
+    """
+
+    def __init__(self, *, modules: Sequence[Path] = (), limits: Limits = _USUAL_LIMITS) -> None:
+        if missing := missing_walls():
+            raise SandboxError("\n".join(missing))
+        for module in modules:
+            if not module.is_dir():
+                raise SandboxError(f"There is no package folder {module} to show in the sandbox.")
+        self._modules = tuple(modules)
+        self._limits = limits
+
+    def run(self, job: Job) -> Run:
+        """Run a job's cells in order; may be called from several threads at once.
+
+        Raises ValueError for a job that cannot be laid into a sandbox, and SandboxError when the
+        runner does not start. Whatever the cells do, a Run comes back.
+        """
+        _check(job, self._limits)
+        reader = Reader(job, self._limits)
+        given = _as_json(job, self._limits)
+        with Confined([walls.RUNNER], given, self._modules, self._limits) as confined:
+            ended, reason = confined.follow(reader)
+        return reader.run(ended, reason)
+
+    def digest(self) -> str:
+        """Give a text that changes with Python, the packages, the modules, or the limits."""
+        found = hashlib.sha256()
+        about = (sys.version, platform.machine(), self._limits, walls.python())
+        found.update(repr(about).encode())
+        here = Path(walls.__file__).parent
+        files = [here / name for name in walls.INSIDE_FILES]
+        for module in self._modules:
+            files += sorted(path for path in module.rglob("*") if path.suffix != ".pyc")
+        for file in files:
+            if file.is_file():
+                found.update(f"{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())
+        for folder in walls.package_folders():
+            for record in sorted(folder.glob("*.dist-info/RECORD")):
+                state = record.stat()
+                line = f"{record.parent.name} {state.st_size} {state.st_mtime_ns}\n"
+                found.update(line.encode())
+        return found.hexdigest()
+
+
+def missing_walls() -> list[str]:
+    """Say in sentences what this machine lacks for a sandbox; empty when a real one held."""
+    return list(_missing_walls())
+
+
+@functools.cache
+def _missing_walls() -> tuple[str, ...]:
+    if sys.platform != "linux":
+        return ("Grading needs Linux: its sandbox is made of the Linux kernel's walls.",)
+    missing = []
+    packages = {"bwrap": "bubblewrap", "prlimit": "util-linux"}
+    if os.geteuid() == 0:
+        packages["setpriv"] = "util-linux"
+    for tool, package in packages.items():
+        if shutil.which(tool) is None:
+            missing.append(
+                f"The program {tool} is missing. Without it a student's code could reach this "
+                f"machine. Install it: apt-get install {package}."
+            )
+    if not walls.architecture_is_known():
+        missing.append(
+            f"For this processor ({platform.machine()}) there is no list of forbidden system "
+            "calls, so the sandbox would leak. Grade on x86_64 or aarch64."
+        )
+    if not walls.package_folders():
+        missing.append(
+            "This Python has no packages folder, so the sandbox would be empty. Use the Python "
+            "of a virtual environment: .venv/bin/python."
+        )
+    if guards.cgroup_parent() is None and not guards.can_watch():
+        missing.append(
+            "Memory cannot be limited: this process may not make a memory cgroup, and the kernel "
+            "does not list a process's children (CONFIG_PROC_CHILDREN). Grade as root."
+        )
+    return tuple(missing) or _try_walls()
+
+
+# Runs inside, before any student's code ever does, and prints the walls that do not stand.
+_TRY = """
+import os, socket, sys
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+sets = [int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")]
+flaws = []
+if any(sets): flaws.append("it has capabilities")
+if os.getuid() == 0: flaws.append("it runs as root")
+if status["NoNewPrivs"].strip() != "1": flaws.append("it could gain rights")
+if status["Seccomp"].strip() != "2": flaws.append("system calls are not filtered")
+if [name for _, name in socket.if_nameindex() if name != "lo"]: flaws.append("it has a network")
+for folder in ("/", "/dev", "/usr/bin", "/inside/grading", "/packages"):
+    if os.access(folder, os.W_OK): flaws.append(f"{folder} is writable")
+for folder in ("/home/student", "/tmp", "/dev/shm"):
+    state = os.statvfs(folder)
+    if state.f_blocks * state.f_frsize > SIZE: flaws.append(f"{folder} is unlimited")
+os.write(int(sys.argv[1]), ("; ".join(flaws) or "all walls stand").encode())
+"""
+
+
+def _try_walls() -> tuple[str, ...]:
+    program = f"SIZE = {_USUAL_LIMITS.disk_bytes}\n{_TRY}"
+    try:
+        with Confined(["-c", program], b"", (), _USUAL_LIMITS) as confined:
+            said, errors = confined.said()
+    except SandboxError as error:
+        said, errors = "", str(error)
+    if said == "all walls stand":
+        return ()
+    if said:
+        return (f"bubblewrap started a sandbox here, but not all walls stand: {said}.",)
+    return (
+        f"bubblewrap could not make a sandbox here ({errors or 'no reason'}). {_way_out(errors)}",
+    )
+
+
+def _way_out(errors: str) -> str:
+    """Give the likely cause of a sandbox that does not start, and what helps."""
+    if "Unknown option" in errors:
+        return "It is too old to limit a folder's size: install bubblewrap 0.7 or newer."
+    switches = {
+        "kernel/apparmor_restrict_unprivileged_userns": ("1", "0"),
+        "kernel/unprivileged_userns_clone": ("0", "1"),
+        "user/max_user_namespaces": ("0", "10000"),
+    }
+    for switch, (closed, opened) in switches.items():
+        with contextlib.suppress(OSError):
+            if Path("/proc/sys", switch).read_text().strip() == closed and os.geteuid() != 0:
+                name = switch.replace("/", ".")
+                return (
+                    "This machine forbids ordinary users to make namespaces. An administrator "
+                    f"can allow it: sysctl -w {name}={opened}."
+                )
+    return (
+        "Inside a container it needs the right to make namespaces and mounts (docker run "
+        "--privileged); Python and its packages must be readable for every user."
+    )
+
+
+def _check(job: Job, limits: Limits) -> None:
+    ids = [cell.id for cell in job.cells]
+    if "" in ids or len(set(ids)) != len(ids):
+        raise ValueError(f"Every cell needs an id of its own; these came: {', '.join(ids)}")
+    for name in job.files:
+        path = PurePosixPath(name)
+        odd = not name or "\0" in name or name != str(path) or len(name.encode()) > 1000
+        if odd or path.is_absolute() or ".." in path.parts or name == ".":
+            raise ValueError(f"A file beside a notebook needs a plain relative name, not {name!r}")
+    size = sum(map(len, job.files.values()))
+    if size > limits.disk_bytes // 2 or any(
+        len(content) > limits.file_bytes for content in job.files.values()
+    ):
+        raise ValueError(
+            f"The files beside the notebook are too big for its sandbox: {size} bytes in all. One "
+            f"may have {limits.file_bytes} bytes, all together {limits.disk_bytes // 2}"
+        )
+
+
+def _as_json(job: Job, limits: Limits) -> bytes:
+    content = {
+        "cells": [[cell.id, cell.source] for cell in job.cells],
+        "files": {name: base64.b64encode(data).decode() for name, data in job.files.items()},
+        "key": job.key,
+        "outputs": job.outputs,
+        "disturb": job.disturb,
+        "cell_seconds": limits.cell_seconds,
+        "output_bytes": limits.output_bytes,
+    }
+    return json.dumps(content).encode()

@@ -1,0 +1,273 @@
+"""The walls of a sandbox: what is visible inside, what may be done, and how it is said to bwrap.
+
+Inside there is the system (read-only), Python, the packages' folders, a few files of `grading`,
+and three small writable folders. The repository, the course and other people's homes are not
+mounted at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import random
+import shutil
+import struct
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from grading.job import Limits
+
+HOME = "/home/student"
+WRITABLE = (HOME, "/tmp", "/dev/shm")  # each is a tmpfs of its own, of limited size
+# What a notebook and the runner import; none of it knows an answer.
+INSIDE_FILES = (
+    "__init__.py",
+    "check.py",
+    "compare.py",
+    "expected.py",
+    "values.py",
+    "runner.py",
+    "shell.py",
+)
+RUNNER = "/inside/grading/runner.py"
+# Packages of this repository: even an installed copy is visible only to a task that names it.
+OWN_PACKAGES = ("mha_lib", "grading")
+
+_HERE = Path(__file__).resolve().parent
+_SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
+_MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")  # links into /usr, or real folders
+_SMALL = (
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/alternatives",
+    "/usr/share/zoneinfo",
+    "/sys/devices/system/cpu",  # torch asks there which instructions the processor has
+)
+
+# System calls by their numbers on x86_64 and on aarch64. They make namespaces and mounts, look
+# into other processes, or hold memory that belongs to no process and so escapes being counted.
+_FORBIDDEN_CALLS = {
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "clone3": (435, 435),  # its flags cannot be seen by a filter; the C library then uses clone
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "pidfd_getfd": (438, 438),
+    "kcmp": (312, 272),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "io_uring_setup": (425, 425),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "syslog": (103, 116),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "msgget": (68, 186),
+    "semget": (64, 190),
+    "mq_open": (240, 180),
+}
+_CLONE = (56, 220)
+_NEW_NAMESPACE = 0x7E020000  # every CLONE_NEW flag
+_ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+
+
+def architecture_is_known() -> bool:
+    """Say whether the numbers of this processor's system calls are on the list."""
+    return platform.machine() in _ARCHITECTURES
+
+
+@functools.cache
+def seccomp_filter() -> bytes:
+    """Give the filter of system calls as the kernel reads it (classic BPF).
+
+    A forbidden call fails as if this kernel did not have it, so that libraries fall back.
+    """
+    name, column = _ARCHITECTURES[platform.machine()]
+    load, jump_equal, jump_at_least, jump_any_bit, leave = 0x20, 0x15, 0x35, 0x45, 0x06
+    allow, refuse, kill = 0x7FFF0000, 0x00050000 | 38, 0x80000000  # 38 is ENOSYS
+    steps = [
+        (load, 0, 0, 4),  # which processor's calls
+        (jump_equal, 1, 0, name),
+        (leave, 0, 0, kill),
+        (load, 0, 0, 0),  # which call
+        (jump_at_least, 0, 1, 0x40000000),  # the same calls under other numbers (x32)
+        (leave, 0, 0, refuse),
+    ]
+    for numbers in _FORBIDDEN_CALLS.values():
+        steps += [(jump_equal, 0, 1, numbers[column]), (leave, 0, 0, refuse)]
+    steps += [
+        (jump_equal, 0, 3, _CLONE[column]),
+        (load, 0, 0, 16),  # its flags
+        (jump_any_bit, 0, 1, _NEW_NAMESPACE),
+        (leave, 0, 0, refuse),
+        (leave, 0, 0, allow),
+    ]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def package_folders() -> list[Path]:
+    """Give the folders of installed packages that this Python uses, in its order."""
+    names = ("site-packages", "dist-packages")
+    found = dict.fromkeys(Path(entry) for entry in sys.path if Path(entry).name in names)
+    return [folder for folder in found if folder.is_dir()]
+
+
+def python() -> Path:
+    """Give the Python behind a virtual environment, which needs no file of the environment."""
+    return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+
+
+def command(modules: Sequence[Path], limits: Limits, info: int, seccomp: int) -> list[str]:
+    """Give the words that start a program inside new walls; the program's own words follow.
+
+    ``info`` and ``seccomp`` are file descriptors that bwrap writes to and reads from.
+    """
+    root = os.geteuid() == 0
+    words = [_tool("bwrap"), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
+    words += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+    words += ["--unshare-cgroup-try", "--info-fd", str(info), "--seccomp", str(seccomp)]
+    if root:
+        words += ["--cap-drop", "ALL"]
+        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+            words += ["--cap-add", capability]
+    else:
+        words += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
+    words += _environment(len(package_folders()))
+    words += _mounts(modules, limits)
+    if root:
+        words += _become_nobody()
+    return words + _process_limits(limits)
+
+
+def _tool(name: str) -> str:
+    return shutil.which(name) or name
+
+
+def _environment(packages: int) -> list[str]:
+    path = [str(python().parent), "/usr/bin", "/bin"]
+    modules = ["/inside", "/modules", *(f"/packages/{number}" for number in range(packages))]
+    variables = {
+        "HOME": HOME,
+        "USER": "student",
+        "LOGNAME": "student",
+        "LANG": "C.UTF-8",
+        "PATH": ":".join(dict.fromkeys(path)),
+        "PYTHONPATH": ":".join(modules),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "IPYTHONDIR": "/tmp/ipython",
+        "MPLCONFIGDIR": "/tmp/matplotlib",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        # One thread each: sums then do not depend on the machine, and many sandboxes share it.
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    words = ["--clearenv"]
+    for name, value in variables.items():
+        words += ["--setenv", name, value]
+    return words
+
+
+def _mounts(modules: Sequence[Path], limits: Limits) -> list[str]:
+    trees = _trees()
+    words = ["--proc", "/proc", "--dev", "/dev", *_enterable_parents(map(Path, WRITABLE))]
+    # Before all others: Python itself may lie below one of these folders.
+    for mount in WRITABLE:
+        words += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", mount]
+    own = map(Path, ("/packages/0", "/modules/x", "/inside/grading/x"))
+    words += _enterable_parents([*trees, *map(Path, _SMALL), *own])
+    for tree in trees:
+        words += ["--ro-bind", str(tree), str(tree)]
+    for name in _MERGED:
+        if Path(name).is_symlink():
+            words += ["--symlink", str(Path(name).readlink()), name]
+    for small in _SMALL:
+        words += ["--ro-bind-try", small, small]
+    for number, folder in enumerate(package_folders()):
+        words += ["--ro-bind", str(folder), f"/packages/{number}"]
+    for hidden in _hidden(trees):
+        words += ["--perms", "0555", "--size", "4096", "--tmpfs", hidden, "--remount-ro", hidden]
+    for name in INSIDE_FILES:
+        words += ["--ro-bind", str(_HERE / name), f"/inside/grading/{name}"]
+    for module in modules:
+        words += ["--ro-bind", str(module.resolve()), f"/modules/{module.name}"]
+    # What bwrap itself made is an unlimited tmpfs, which an ordinary user owns inside.
+    return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME]
+
+
+def _enterable_parents(folders: Iterable[Path]) -> list[str]:
+    """Make the folders above what is mounted; bwrap alone would make them for root only."""
+    parents = {parent for folder in folders for parent in folder.parents}
+    words = []
+    for parent in sorted(parents - {Path("/"), Path("/dev"), *map(Path, WRITABLE)}):
+        words += ["--perms", "0755", "--dir", str(parent)]
+    return words
+
+
+def _trees() -> list[Path]:
+    """Give the folders of the system and of Python that are shown under their own names."""
+    system = [*_SYSTEM, *(name for name in _MERGED if not Path(name).is_symlink())]
+    prefix = [Path(sys.base_prefix) / name for name in ("bin", "lib", "lib64")]
+    found = dict.fromkeys(folder for folder in (*map(Path, system), *prefix) if folder.is_dir())
+    return list(found)
+
+
+def _hidden(trees: Iterable[Path]) -> Iterator[str]:
+    """Give what lies in visible folders and must not be seen: copies of this repository."""
+    repository = _HERE.parent
+    shown = {f"/packages/{number}": folder for number, folder in enumerate(package_folders())}
+    for tree in trees:
+        for folder in (*tree.glob("python3*/site-packages"), *tree.glob("python3*/dist-packages")):
+            shown[str(folder)] = folder
+        if repository.is_relative_to(tree) and repository not in package_folders():
+            yield str(repository)
+    for inside, folder in shown.items():
+        for name in OWN_PACKAGES:
+            if (folder / name).is_dir():
+                yield f"{inside}/{name}"
+
+
+def _become_nobody() -> list[str]:
+    """Give up root's rights for those of a user that nothing belongs to.
+
+    Each sandbox has a user of its own, as the kernel counts processes by user.
+    """
+    mapped = Path("/proc/self/uid_map").read_text().split()
+    # In a container often only 65,536 users exist; the upper ones below belong to nobody.
+    first, last = (1 << 30, (1 << 31) - 2) if int(mapped[2]) > 1 << 31 else (61184, 65519)
+    user = str(random.SystemRandom().randint(first, last))
+    words = [_tool("setpriv"), "--reuid", user, "--regid", user, "--clear-groups"]
+    return [*words, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
+
+
+def _process_limits(limits: Limits) -> list[str]:
+    values = {
+        # Met before the whole sandbox's limit, by a MemoryError: it costs a cell and not the run.
+        "data": limits.memory_bytes * 7 // 8,
+        "nproc": limits.processes,
+        "fsize": limits.file_bytes,
+        "cpu": f"{limits.cpu_seconds}:{limits.cpu_seconds + 1}",
+        "nofile": 512,
+        "stack": 8 << 20,
+        "memlock": 64 << 10,
+        "msgqueue": 0,
+        "core": 0,
+    }
+    return [_tool("prlimit"), *(f"--{name}={value}" for name, value in values.items())]

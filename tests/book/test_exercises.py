@@ -1,0 +1,59 @@
+"""Exercises as pages of the book: what is shown is what is released, and nothing was run."""
+
+import zipfile
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted(ROOT.glob("exercises/*/*.ipynb"))
+
+pytestmark = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def page_of(site: Path, notebook: Path) -> Path:
+    return (site / "en" / notebook.relative_to(ROOT)).with_suffix(".html")
+
+
+def parsed(page: Path) -> BeautifulSoup:
+    return BeautifulSoup(page.read_text("utf-8"), "html.parser")
+
+
+def test_the_page_shows_each_code_cell_and_no_output(site: Path, notebook: Path) -> None:
+    page = parsed(page_of(site, notebook))
+    cells = nbformat.read(notebook, as_version=4).cells
+    shown = [cell.get_text().strip() for cell in page.select(".cell_input pre")]
+    assert shown == [cell.source for cell in cells if cell.cell_type == "code"]
+    assert page.select(".cell_output") == []
+
+
+def test_the_page_offers_the_released_notebook(site: Path, notebook: Path) -> None:
+    page = page_of(site, notebook)
+    link = parsed(page).select_one("a.btn-download-source-button")
+    assert (page.parent / str(link["href"])).read_bytes() == notebook.read_bytes()
+
+
+def test_the_page_offers_all_that_is_released_in_one_file(site: Path, notebook: Path) -> None:
+    page = page_of(site, notebook)
+    link = parsed(page).select_one("article a.download")
+    with zipfile.ZipFile(page.parent / str(link["href"])) as archive:
+        offered = {name: archive.read(name) for name in archive.namelist()}
+    folder = notebook.parent
+    assert f"{folder.name}/checks.json" in offered
+    assert offered == {
+        f"{folder.name}/{path.name}": path.read_bytes()
+        for path in folder.iterdir()
+        if path.is_file()
+    }
+
+
+def test_a_chapter_leads_to_the_page(site: Path, notebook: Path) -> None:
+    page = page_of(site, notebook).relative_to(site / "en").as_posix()
+    links = [
+        str(link["href"])
+        for chapter in (site / "en").glob("*.html")
+        for link in parsed(chapter).select("article p a.internal")
+    ]
+    assert page in links

@@ -1,0 +1,104 @@
+"""The released exercise in a real JupyterLab: its checks say what is wrong, and what is right."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from benchmarks.students import right_answer
+from tests.browser.jupyterlab import running_lab, tall_window, wait_for_kernel
+
+EXERCISE = Path(__file__).resolve().parents[2] / "exercises" / "multi-head"
+# The right shape, and tokens mixed up: the trap that the task is about.
+WITHOUT_TRANSPOSE = """\
+def split_heads(x, h):
+    B, N, d_model = x.shape
+    return x.reshape(B, h, N, head_dim(d_model, h))
+"""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def notebook(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Yield the exercise, opened by a student who has its folder and nothing else."""
+    home = tmp_path_factory.mktemp("student")
+    shutil.copytree(EXERCISE, home / EXERCISE.name)
+    with running_lab(home) as address, tall_window(browser) as window:
+        page = window.new_page()
+        page.goto(f"{address}/lab/tree/{EXERCISE.name}/{EXERCISE.name}.ipynb")
+        wait_for_kernel(page)
+        yield page
+
+
+def code_cell(page: Page, text: str) -> Locator:
+    """Return the code cell whose source holds `text`."""
+    return page.locator(".jp-CodeCell").filter(
+        has=page.locator(".jp-InputArea-editor").filter(has_text=text)
+    )
+
+
+def run(cell: Locator, source: str | None = None) -> str:
+    """Run a cell, with new source if it is given; return what it shows."""
+    prompt = cell.locator(".jp-InputArea-prompt")
+    before = prompt.inner_text()
+    cell.locator(".cm-content").click()
+    if source is not None:
+        cell.page.keyboard.press("Control+a")
+        cell.page.keyboard.insert_text(source)
+    cell.page.keyboard.press("Control+Enter")
+    expect(prompt).not_to_have_text(before)
+    expect(prompt).to_have_text(re.compile(r"\[\d+\]"))
+    return "\n".join(cell.locator(".jp-OutputArea-output").all_inner_texts())
+
+
+def test_a_check_says_what_is_wrong_and_then_what_is_right(notebook: Page) -> None:
+    run(code_cell(notebook, "from torch import nn"))
+    run(code_cell(notebook, "def head_dim"), right_answer("head-dim"))
+    answer = code_cell(notebook, "def split_heads")
+    check = code_cell(notebook, 'check("split_heads"')
+
+    said = run(check)
+    assert "NotImplementedError" in said or "NameError" in said
+
+    run(answer, WITHOUT_TRANSPOSE)
+    said = run(check)
+    assert "CheckFailed: split_heads:" in said
+    assert "Hint:" in said
+    assert "tokens got mixed up" in said
+    assert "✓" not in said
+
+    run(answer, right_answer("split-heads"))
+    assert run(check).strip() == "✓ split_heads: right."
+
+
+def test_a_number_that_earns_points_is_checked_for_its_form_only(notebook: Page) -> None:
+    check = code_cell(notebook, 'check("d_k of BERT-base"')
+    answer = code_cell(notebook, "# d_k_transformer = ?")
+    run(answer, "# d_k_transformer = ?\nd_k_bert, d_k_transformer = 'sixty-four', 64")
+    assert "CheckFailed: d_k of BERT-base:" in run(check)
+    shown = []
+    for number in (63, 64):
+        run(answer, f"# d_k_transformer = ?\nd_k_bert = d_k_transformer = {number}")
+        shown.append(run(check))
+    assert shown[0] == shown[1]
+    assert shown[0].count("✓") == 2
+
+
+def test_a_check_cannot_be_edited(notebook: Page) -> None:
+    check = code_cell(notebook, 'check("merge_heads"')
+    before = check.locator(".cm-content").inner_text()
+    check.locator(".cm-content").click()
+    notebook.keyboard.type("pass")
+    assert check.locator(".cm-content").inner_text() == before
+
+
+def test_hints_are_folded_and_open(notebook: Page) -> None:
+    task = notebook.locator(".jp-MarkdownCell").filter(has_text="Write split_heads(x, h)")
+    hint = task.locator("details").first
+    expect(hint.locator("p")).to_be_hidden()
+    hint.locator("summary").click()
+    expect(hint.locator("p")).to_be_visible()

@@ -1,0 +1,111 @@
+"""Grading without a sandbox: the tests choose what comes out of it."""
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grading.assignment import load
+from grading.course import Course
+from grading.grade import Outcome, grade
+from grading.job import CellRun, Job, Message, Run
+from grading.reference import Reference
+from grading.release import register
+from grading.submission import collect
+from grading.values import Array, Value
+from tests.grading.small_course import small_course
+
+SECRET = b"s" * 32
+
+
+def array(shape: tuple[int, ...], value: float = 0.25) -> Array:
+    return Array("float64", shape, np.full(shape, value).tobytes())
+
+
+REFERENCE = Reference(
+    visible={"head width": 64, "weights": array((2, 5))},
+    hidden={"head width, once more": 64, "weights, other sizes": array((3, 7))},
+)
+RIGHT_A: tuple[Message, ...] = (
+    Message("number-test", "head width", 64),
+    Message("function-test", "weights", array((2, 5))),
+)
+RIGHT_B: tuple[Message, ...] = (
+    Message("number-test", "head width", 64),
+    Message("number-test", "head width, once more", 64),
+    Message("function-test", "weights", array((2, 5))),
+    Message("function-test", "weights, other sizes", array((3, 7))),
+)
+
+
+class ChosenSandbox:
+    """Gives the runs that a test chose, one for each job: run A, then run B."""
+
+    def __init__(
+        self,
+        messages: tuple[Message, ...] = RIGHT_A,
+        hidden: tuple[Message, ...] = RIGHT_B,
+        outputs: Mapping[str, Any] | None = None,
+        **changes: Any,
+    ) -> None:
+        self.messages, self.hidden = messages, hidden
+        self.outputs, self.changes = outputs or {}, changes
+
+    def run(self, job: Job) -> Run:
+        cells = {
+            cell.id: CellRun("ok", tuple(self.outputs.get(cell.id, ())) if job.outputs else ())
+            for cell in job.cells
+        }
+        made = Run(self.messages if job.outputs else self.hidden, cells, "finished")
+        return dataclasses.replace(made, **self.changes)
+
+    def digest(self) -> str:
+        return "chosen"
+
+
+def graded(
+    course: Course,
+    student: str,
+    sandbox: Any = None,
+    change: Callable[[Outcome], Outcome] = lambda outcome: outcome,
+) -> Outcome:
+    """Grade what a student handed in, with a sandbox that a test chose."""
+    assignment = load(course, "tiny")
+    (submission,) = collect(course, assignment, student)
+    references = {"tiny": REFERENCE}
+    return change(grade(assignment, references, submission, sandbox or ChosenSandbox(), SECRET))
+
+
+def value(name: str, messages: tuple[Message, ...]) -> Value:
+    return next(message.value for message in messages if message.name == name)
+
+
+def replaced(
+    messages: tuple[Message, ...], name: str, *values: Value, cell: str | None = None
+) -> tuple[Message, ...]:
+    """Return messages with those of one check replaced by others, perhaps from another cell."""
+    old = next(message for message in messages if message.name == name)
+    rest = tuple(message for message in messages if message.name != name)
+    return rest + tuple(Message(cell or old.cell, name, each) for each in values)
+
+
+def set_secret(monkeypatch: Any, folder: Path) -> None:
+    monkeypatch.setenv("MHA_COURSE_SECRET", str(folder / "secret"))
+
+
+def use(monkeypatch: Any, sandbox: Any) -> None:
+    """Let autograde() grade with a chosen sandbox and reference."""
+    monkeypatch.setattr("grading.autograde.Sandbox", lambda **_: sandbox)
+    monkeypatch.setattr("grading.autograde.reference", lambda *_: REFERENCE)
+
+
+def registered_course(tmp_path_factory: Any, root: Path) -> Course:
+    """Return a small course whose gradebook knows "tiny"; nbgrader makes it once for all tests."""
+    template = tmp_path_factory.getbasetemp() / "registered"
+    if not template.exists():
+        register(small_course(template), "tiny")
+    shutil.copytree(template, root)
+    return Course(root)

@@ -1,0 +1,472 @@
+"""Grading a whole course: nothing lost, nothing twice, whatever happens in between."""
+
+import fcntl
+import json
+import multiprocessing
+import os
+import stat
+import threading
+import time
+
+import pytest
+from nbgrader.api import Gradebook
+
+from grading import autograde as autograde_module
+from grading.assignment import AssignmentError, load
+from grading.autograde import NothingToGrade, autograde
+from grading.course import Course
+from grading.grade import Status
+from grading.gradebook import GradebookError, GradebookWriter
+from grading.job import Job, Limits
+from grading.records import load as load_records
+from grading.records import locked
+from grading.reference import reference
+from grading.sandbox import Sandbox, SandboxError
+from grading.status import status
+from tests.grading.outcomes import (
+    RIGHT_A,
+    RIGHT_B,
+    ChosenSandbox,
+    registered_course,
+    set_secret,
+    use,
+)
+from tests.grading.small_course import RIGHT, small_course, submit
+
+EQUAL_TO_EVERYTHING = """\
+class Any:
+    def __eq__(self, other):
+        return True
+
+    def __array__(self, *arguments, **named):
+        import numpy
+        return numpy.ones((2, 5))
+
+
+def weights(scores):
+    return Any()
+"""
+
+
+@pytest.fixture
+def course(tmp_path, tmp_path_factory, monkeypatch):
+    set_secret(monkeypatch, tmp_path)
+    return registered_course(tmp_path_factory, tmp_path / "course")
+
+
+def quiet(text: str) -> None:
+    pass
+
+
+def run(course: Course, **options):
+    return autograde(course, "tiny", progress=quiet, **options)
+
+
+def everything(course: Course) -> dict:
+    """Return all that is stored: marks, notebooks and records, without ids and times."""
+    with Gradebook(course.database_url) as book:
+        marks = {
+            (submission.student.id, grade.name): (
+                grade.auto_score,
+                grade.manual_score,
+                grade.needs_manual_grade,
+                notebook.flagged,
+            )
+            for submission in book.assignment_submissions("tiny")
+            for notebook in submission.notebooks
+            for grade in notebook.grades
+        }
+        comments = {
+            (submission.student.id, comment.name): comment.comment
+            for submission in book.assignment_submissions("tiny")
+            for notebook in submission.notebooks
+            for comment in notebook.comments
+        }
+    files = {
+        str(path.relative_to(course.autograded)): path.read_text(encoding="utf-8")
+        for path in course.autograded.rglob("*")
+        if path.is_file()
+    }
+    records = {
+        name: (record.digest, record.status, record.score, record.written)
+        for name, record in load_records(course, "tiny").items()
+    }
+    return {"marks": marks, "comments": comments, "files": files, "records": records}
+
+
+# --- with real sandboxes ----------------------------------------------------------------------
+
+
+def test_a_course_is_graded_in_real_sandboxes(tmp_path, monkeypatch):
+    """From solutions/ and submitted/ alone to marks: everything on the way is made."""
+    set_secret(monkeypatch, tmp_path)
+    course = small_course(tmp_path / "course")
+    submit(course, "an")
+    submit(course, "binh", {})
+    submit(course, "Nguyễn Văn Dũng", {**RIGHT, "function": EQUAL_TO_EVERYTHING})
+    submit(course, "ends", {**RIGHT, "function": "import os; os._exit(0)"})
+    submit(course, "a<b")
+    told = []
+    lines = {line.student_id: line for line in autograde(course, "tiny", progress=told.append)}
+    assert {name: (str(line.status), line.score) for name, line in lines.items()} == {
+        "an": ("graded", 5.0),
+        "binh": ("graded", 0.0),
+        "Nguyễn Văn Dũng": ("graded", 2.0),
+        "ends": ("needs attention", 2.0),
+        "a<b": ("failed", None),
+    }
+    assert "ended the Python process" in lines["ends"].reasons[0]
+    assert "Rename the folder" in lines["a<b"].reasons[0]
+    assert not (course.autograded / "a<b").exists()
+    assert any(text.startswith("[4/4] ") for text in told)
+    assert any(text.startswith("[1/4] ") and text.endswith(" left") for text in told)
+    again = {line.student_id: line for line in run(course)}
+    assert {line.status for name, line in again.items() if name != "a<b"} == {"already graded"}
+    assert again["an"].score == 5.0
+    text = (course.autograded / "an" / "tiny" / "tiny.ipynb").read_text()
+    assert "HIDDEN" not in text
+    assert "✓ weights" in text
+
+
+# --- what is graded again, and what is not ----------------------------------------------------
+
+
+def test_changed_work_is_graded_again_and_the_rest_is_not(course: Course, monkeypatch):
+    submit(course, "an")
+    submit(course, "binh")
+    use(monkeypatch, ChosenSandbox())
+    run(course)
+    assert {state.state for state in status(course, "tiny")} == {"graded"}
+    submit(course, "an", {**RIGHT, "number": "head_width = 63"})
+    submit(course, "chi")
+    assert {state.student_id: state.state for state in status(course, "tiny")} == {
+        "an": "changed since graded",
+        "binh": "graded",
+        "chi": "waiting",
+    }
+    assert {line.student_id: str(line.status) for line in run(course)} == {
+        "an": "graded",
+        "binh": "already graded",
+        "chi": "graded",
+    }
+    assert {str(line.status) for line in run(course, force=True)} == {"graded"}
+
+
+def test_a_changed_assignment_is_graded_anew(course: Course, monkeypatch):
+    submit(course, "an")
+    use(monkeypatch, ChosenSandbox())
+    run(course)
+    settings = course.solutions / "tiny.toml"
+    settings.write_text(settings.read_text().replace("[limits]", "[limits]\ncpu_seconds = 7"))
+    (state,) = status(course, "tiny")
+    assert state.state == "graded by an older version of the assignment"
+    assert [str(line.status) for line in run(course)] == ["graded"]
+    assert [str(line.status) for line in run(course)] == ["already graded"]
+
+
+@pytest.mark.parametrize("lost", ["gradebook", "notebook", "record", "damaged record"])
+def test_what_got_lost_is_made_again(course: Course, monkeypatch, lost):
+    submit(course, "an")
+    use(monkeypatch, ChosenSandbox())
+    run(course)
+    before = everything(course)
+    record = course.state / "results" / "tiny" / "an.json"
+    if lost == "gradebook":
+        with Gradebook(course.database_url) as book:
+            book.remove_submission("tiny", "an")
+    elif lost == "notebook":
+        (course.autograded / "an" / "tiny" / "tiny.ipynb").unlink()
+    elif lost == "record":
+        record.unlink()
+    else:
+        record.write_text("{")
+    (line,) = run(course)
+    assert line.status is Status.GRADED
+    assert everything(course) == before
+
+
+def test_one_student_or_a_pattern(course: Course, monkeypatch):
+    for student in ("an", "anh", "binh", "b[1]"):
+        submit(course, student)
+    use(monkeypatch, ChosenSandbox())
+    assert [line.student_id for line in run(course, student_id="an")] == ["an"]
+    assert [line.student_id for line in run(course, student_id="a*")] == ["an", "anh"]
+    assert [line.student_id for line in run(course, student_id="b[1]")] == ["b[1]"]
+    with pytest.raises(NothingToGrade, match="dung"):
+        run(course, student_id="dung")
+    assert len(run(course, student_id="*")) == 4
+
+
+def test_nothing_handed_in_is_nothing_to_grade(course: Course, monkeypatch):
+    use(monkeypatch, ChosenSandbox())
+    assert run(course) == []
+
+
+# --- killed, stopped, broken ------------------------------------------------------------------
+
+STEPS = {
+    "before anything": ("grading.autograde._Writer._pages", 0),
+    "before the gradebook": ("grading.gradebook.GradebookWriter.write", 0),
+    "within the gradebook": ("grading.gradebook._store_comments", 0),
+    "after the gradebook": ("grading.autograde._Writer._write_notebooks", 0),
+    "within the notebook": ("os.fsync", 1),
+    "before the record": ("os.fsync", 2),
+}
+
+
+def _die_at(root, name: str, calls: int) -> None:
+    """Grade in a child process that ends at the first call of something, as if killed."""
+    count = 0
+
+    def die(*_: object, **__: object) -> None:
+        nonlocal count
+        count += 1
+        if count > calls:
+            os._exit(9)
+
+    patch = pytest.MonkeyPatch()
+    use(patch, ChosenSandbox())
+    patch.setattr(name, die)
+    autograde(Course(root), "tiny", progress=quiet, workers=1, force=True)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_anywhere_the_next_run_gives_the_same(course: Course, monkeypatch, step):
+    submit(course, "an")
+    submit(course, "binh", {})
+    use(monkeypatch, ChosenSandbox())
+    run(course)
+    wanted = everything(course)
+    for folder in (course.autograded / "an", course.state / "results"):
+        for path in sorted(folder.rglob("*"), reverse=True):
+            path.unlink() if path.is_file() else path.rmdir()
+    with Gradebook(course.database_url) as book:
+        book.remove_submission("tiny", "an")
+    # "fork" keeps nbgrader imported, which takes seconds.
+    child = multiprocessing.get_context("fork").Process(
+        target=_die_at, args=(course.root, *STEPS[step])
+    )
+    child.start()
+    child.join(60)
+    assert child.exitcode == 9
+    lines = run(course)
+    assert {str(line.status) for line in lines} <= {"graded", "already graded"}
+    assert everything(course) == wanted
+    assert not list(course.root.rglob("*.new"))
+
+
+def test_a_kill_in_a_forced_regrade_leaves_no_old_page(course: Course, monkeypatch):
+    """The record says that the page is not true any more, although the work is the same."""
+    submit(course, "an")
+    use(monkeypatch, ChosenSandbox((), ()))
+    run(course)
+    child = multiprocessing.get_context("fork").Process(
+        target=_die_at, args=(course.root, *STEPS["after the gradebook"])
+    )
+    child.start()
+    child.join(60)
+    assert child.exitcode == 9
+    assert [state.state for state in status(course, "tiny")] == ["waiting"]
+    use(monkeypatch, ChosenSandbox())
+    (line,) = run(course)
+    assert (line.status, line.score) == (Status.GRADED, 5.0)
+    assert "2 of 2 points" in (course.autograded / "an" / "tiny" / "tiny.ipynb").read_text()
+
+
+def test_one_that_cannot_be_stored_fails_alone_and_is_tried_again(course: Course, monkeypatch):
+    submit(course, "an")
+    submit(course, "binh")
+    use(monkeypatch, ChosenSandbox())
+    write = GradebookWriter.write
+
+    def full(self, outcome, *, same_work):
+        if outcome.student_id == "an":
+            raise OSError(28, "No space left on device")
+        write(self, outcome, same_work=same_work)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GradebookWriter, "write", full)
+        lines = {line.student_id: line for line in run(course)}
+    assert lines["an"].status == "failed"
+    assert "No space left" in lines["an"].reasons[0]
+    assert lines["binh"].status is Status.GRADED
+    assert {line.student_id: str(line.status) for line in run(course)} == {
+        "an": "graded",
+        "binh": "already graded",
+    }
+
+
+def test_a_sandbox_that_breaks_fails_one_and_goes_on(course: Course, monkeypatch):
+    submit(course, "an")
+    submit(course, "binh")
+
+    class Breaks(ChosenSandbox):
+        broken = 0
+
+        def run(self, job: Job):
+            Breaks.broken += 1
+            if Breaks.broken == 1:
+                raise SandboxError("bwrap: Resource temporarily unavailable")
+            return super().run(job)
+
+    use(monkeypatch, Breaks())
+    lines = run(course, workers=1)
+    assert sorted(str(line.status) for line in lines) == ["failed", "graded"]
+
+
+def test_stopped_by_hand_it_keeps_what_is_finished(course: Course, monkeypatch):
+    for student in ("an", "binh", "chi"):
+        submit(course, student)
+    use(monkeypatch, ChosenSandbox())
+    told = []
+
+    def stop(text: str) -> None:
+        told.append(text)
+        if text.startswith("[1/3]"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        autograde(course, "tiny", workers=1, progress=stop)
+    assert told[-1].startswith("Stopped: 1 of 3")
+    assert len(load_records(course, "tiny")) == 1
+    assert sorted(str(line.status) for line in run(course)) == [
+        "already graded",
+        "graded",
+        "graded",
+    ]
+
+
+def test_sandboxes_run_side_by_side(course: Course, monkeypatch):
+    for student in ("an", "binh"):
+        submit(course, student)
+    together = threading.Barrier(2, timeout=20)
+
+    class Waits(ChosenSandbox):
+        def run(self, job: Job):
+            together.wait()
+            return super().run(job)
+
+    use(monkeypatch, Waits())
+    assert {str(line.status) for line in run(course, workers=2)} == {"graded"}
+
+
+def test_two_graders_wait_for_each_other(course: Course, monkeypatch):
+    submit(course, "an")
+    use(monkeypatch, ChosenSandbox())
+    told: list[str] = []
+    with locked(course, quiet):
+        other = threading.Thread(
+            target=lambda: autograde(course, "tiny", progress=told.append), daemon=True
+        )
+        other.start()
+        end = time.monotonic() + 20
+        while not told and time.monotonic() < end:
+            time.sleep(0.02)
+        assert told == ["Another grading run is at work on this course; waiting for it."]
+        assert load_records(course, "tiny") == {}
+    other.join(30)
+    assert load_records(course, "tiny")["an"].status == "graded"
+
+
+def test_the_lock_goes_with_its_process(course: Course):
+    course.state.mkdir(exist_ok=True)
+    (course.state / "lock").write_text("left by a dead process")
+    with (
+        locked(course, quiet),
+        (course.state / "lock").open() as file,
+        pytest.raises(BlockingIOError),
+    ):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_another_version_of_graded_work_is_refused_with_a_way_out(course: Course, monkeypatch):
+    submit(course, "an")
+    use(monkeypatch, ChosenSandbox())
+    monkeypatch.setattr(autograde_module, "register", lambda *_: None)
+    notebook = course.solutions / "tiny" / "tiny.ipynb"
+    notebook.write_text(notebook.read_text().replace('"points": 3', '"points": 4'))
+    with pytest.raises(GradebookError, match="generate_assignment tiny --force"):
+        run(course)
+
+
+# --- the reference ----------------------------------------------------------------------------
+
+
+class Counting(ChosenSandbox):
+    runs = 0
+
+    def run(self, job: Job):
+        self.runs += 1
+        return super().run(job)
+
+
+def make_reference(course: Course, sandbox: ChosenSandbox):
+    assignment = load(course, "tiny")
+    return reference(course, assignment, assignment.notebooks[0], sandbox)  # type: ignore[arg-type]
+
+
+def kept(course: Course) -> list:
+    return sorted((course.state / "reference").glob("*.json"))
+
+
+def test_the_reference_is_run_twice_and_kept(course: Course):
+    sandbox = Counting()
+    first = make_reference(course, sandbox)
+    assert sandbox.runs == 4
+    assert make_reference(course, sandbox) == first
+    assert sandbox.runs == 4
+    (path,) = kept(course)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert course.secret().hex() not in path.read_text() + path.name
+    assert set(first.visible) == {"head width", "weights"}
+    assert set(first.hidden) == {"head width, once more", "weights, other sizes"}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"{", b"[]", b'{"format": 1}', b'{"format": 1, "visible": {}, "hidden": {}}', b"\xff"],
+)
+def test_a_damaged_cache_is_made_anew(course: Course, damage):
+    sandbox = Counting()
+    first = make_reference(course, sandbox)
+    (path,) = kept(course)
+    path.write_bytes(damage)
+    assert make_reference(course, sandbox) == first
+    assert json.loads(path.read_text())["format"] == 1
+
+
+def test_the_cache_hangs_on_solution_settings_and_secret(course: Course, monkeypatch, tmp_path):
+    make_reference(course, Counting())
+    notebook = course.solutions / "tiny" / "tiny.ipynb"
+    notebook.write_text(notebook.read_text().replace("768 // 12", "512 // 8"))
+    make_reference(course, Counting())
+    (tmp_path / "other").mkdir()
+    set_secret(monkeypatch, tmp_path / "other")
+    make_reference(course, Counting())
+    assert len(kept(course)) == 3
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "said"),
+    [
+        (ChosenSandbox(RIGHT_A[:1]), "'weights': 0 values arrived"),
+        (ChosenSandbox(RIGHT_A + RIGHT_A[:1]), "'head width': 2 values arrived"),
+        (ChosenSandbox(hidden=RIGHT_B[:1]), "'weights, other sizes': 0 values arrived"),
+        (ChosenSandbox(ended="timed out", reason="It took long."), "did not finish: It took long"),
+    ],
+)
+def test_a_solution_that_fails_its_own_tests_is_refused(course: Course, sandbox, said):
+    with pytest.raises(AssignmentError, match=said):
+        make_reference(course, sandbox)
+    assert kept(course) == []
+
+
+def test_a_solution_that_draws_its_own_numbers_is_refused(tmp_path, monkeypatch):
+    set_secret(monkeypatch, tmp_path)
+    course = small_course(tmp_path / "course")
+    notebook = course.solutions / "tiny" / "tiny.ipynb"
+    notebook.write_text(
+        notebook.read_text().replace("raised = np.exp(", "raised = np.random.rand() + np.exp(")
+    )
+    with pytest.raises(AssignmentError, match="two runs of the solution disagree"):
+        make_reference(course, Sandbox(limits=Limits(seconds=60)))  # type: ignore[arg-type]

@@ -1,0 +1,221 @@
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from grading.expected import DamagedChecks, Verdict, entry, judge, read, write
+from grading.values import Raised, Unsupported, Value, decode, encode
+
+RIGHT = Verdict(True, "", form_only=False)
+FORM_ONLY = Verdict(True, "", form_only=True)
+X = torch.arange(6.0).view(2, 3)
+
+
+def made(expected: object, *, earns_points: bool = False, tolerance: float | None = None) -> Any:
+    value = decode(encode(expected))
+    one = entry(value, hint="h", tolerance=tolerance, earns_points=earns_points, salt="5a17")
+    return json.loads(json.dumps(one))  # as it stands in the file
+
+
+def judged(got: object, one: Any) -> Verdict:
+    return judge(decode(encode(got)), one)
+
+
+def wrong(message: str) -> Verdict:
+    return Verdict(False, message, form_only=False)
+
+
+# ---------------------------------------------------------------- the three kinds
+
+
+@pytest.mark.parametrize(
+    ("expected", "kind", "earning"),
+    [
+        (64, "hash", "form"),
+        (64.0, "hash", "form"),
+        (np.int64(64), "hash", "form"),
+        (0.5, "value", "form"),
+        (torch.tensor(0.5), "value", "form"),
+        ("Q", "hash", "hash"),
+        ([64, 64], "hash", "hash"),
+        (["Q", [1, 2.0]], "hash", "hash"),
+        ([0.5, 1], "value", "value"),
+        (X, "value", "value"),
+        (X > 1, "value", "value"),
+        ([X, 3], "value", "value"),
+    ],
+)
+def test_which_kind_a_value_becomes(expected: object, kind: str, earning: str) -> None:
+    assert made(expected)["kind"] == kind
+    assert made(expected, earns_points=True)["kind"] == earning
+    assert judged(expected, made(expected)) == RIGHT
+
+
+@pytest.mark.parametrize(
+    "expected", [True, False, None, torch.tensor(True), [1, None], [[True]], Raised("E", "m")]
+)
+def test_no_check_rests_on_a_verdict(expected: object) -> None:
+    with pytest.raises(ValueError, match="cannot rest on"):
+        made(expected)
+    with pytest.raises(ValueError, match="cannot rest on"):
+        made(expected, earns_points=True)
+
+
+@pytest.mark.parametrize("expected", [64, 64.0, np.int32(64), torch.tensor(64)])
+@pytest.mark.parametrize(
+    "got", [64, 64.0, 768 / 12, np.int64(64), np.array(64), torch.tensor(64.0), np.float32(64)]
+)
+def test_every_way_to_write_64_has_one_hash(expected: object, got: object) -> None:
+    assert made(expected) == made(64)
+    assert judged(got, made(expected)) == RIGHT
+    assert judged([got, "x"], made([expected, "x"])) == RIGHT
+
+
+def test_a_hash_is_salted_and_holds_no_value() -> None:
+    one, other = (
+        made(2_359_296),
+        entry(2_359_296, hint="h", tolerance=None, earns_points=False, salt="b"),
+    )
+    assert one["hash"] != other["hash"]
+    assert "2359296" not in json.dumps(one)
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "message"),
+    [
+        (65, 64, "This is not the right number."),
+        (10**100, 64, "This is not the right number."),
+        (64.5, 64, "Expected a whole number; yours is a number."),
+        (True, 1, "Expected a whole number; yours is the truth value True."),
+        ("64", 64, "Expected a whole number; yours is a text: '64'."),
+        (64, "64", "Expected a text; yours is a whole number."),
+        ("q", "Q", "This is not the right text."),
+        ([1, 2], [2, 1], "This is not the right list."),
+        ([True], [1], "This is not the right list."),
+        (["1"], [1], "This is not the right list."),
+        (math.nan, 64, "Expected a whole number; yours is infinite or NaN."),
+        ({}, 64, "Yours is a value of type dict. That cannot be checked."),
+        (ValueError, 64, "Yours is a value of type type. That cannot be checked."),
+        (Raised("E", "m"), 64, "It raised E: m"),
+        (X + 1, X, "At [0, 0] yours is 1, expected 0. 6 of 6 numbers differ."),
+        (0.6, 0.5, "This is not the right number."),
+    ],
+)
+def test_wrong_values(got: object, expected: object, message: str) -> None:
+    assert judged(got, made(expected)) == wrong(message)
+
+
+def test_a_number_that_earns_points_is_checked_for_form_only() -> None:
+    whole, fraction = made(64, earns_points=True), made(0.5, earns_points=True)
+    assert "64" not in json.dumps(whole)
+    for got in (64, 65, 64.0, -1, torch.tensor(7)):
+        assert judged(got, whole) == FORM_ONLY
+        assert judged(got, fraction) == FORM_ONLY
+    assert judged(0.25, fraction) == FORM_ONLY
+    assert judged(0.25, whole) == wrong("Expected a whole number; yours is a number.")
+    assert judged(math.nan, fraction) == wrong("Expected a number; yours is infinite or NaN.")
+    assert judged(True, fraction) == wrong("Expected a number; yours is the truth value True.")
+    assert judged("64", whole) == wrong("Expected a whole number; yours is a text: '64'.")
+    assert not judged(None, whole).passed
+    assert not judged(Raised("E", "m"), whole).passed
+
+
+def test_values_keep_their_tolerance() -> None:
+    assert judged(X + 0.01, made(X, tolerance=0.1)) == RIGHT
+    assert not judged(X + 0.01, made(X)).passed
+    assert judged(X.bfloat16(), made(X)) == RIGHT
+
+
+# ---------------------------------------------------------------- the file
+
+
+def content(**changes: object) -> dict[str, Any]:
+    whole = {
+        "format": 1,
+        "assignment": "multi-head",
+        "salt": "5a17",
+        "checks": {"d_k": made(64, earns_points=True), "heads": made(X), "names": made(["Q"])},
+    }
+    return {key: value for key, value in (whole | changes).items() if value is not ...}
+
+
+def test_the_file_is_read_as_it_was_written_and_always_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "checks.json"
+    checks = content()["checks"]
+    write(path, assignment="Đa đầu", salt="5a17", checks=checks)
+    first = path.read_bytes()
+    back = read(path)
+    assert (back.assignment, back.salt, back.checks) == ("Đa đầu", "5a17", checks)
+    write(path, assignment="Đa đầu", salt="5a17", checks=dict(reversed(checks.items())))
+    assert path.read_bytes() == first
+    assert b"\r" not in first
+
+
+def test_a_missing_file_is_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "checks.json")
+
+
+DAMAGED: dict[str, str | bytes] = {
+    "empty": "",
+    "half": json.dumps(content())[:100],
+    "not text": b"\xff\xfe\x00",
+    "too deep": "[" * 100_000,
+    "a list": "[]",
+    "another format": json.dumps(content(format=2)),
+    "true for format": json.dumps(content(format=True)),
+    "no salt": json.dumps(content(salt=...)),
+    "a field more": json.dumps(content(points=5)),
+    "checks are a list": json.dumps(content(checks=[])),
+    "assignment is a number": json.dumps(content(assignment=3)),
+    "an entry is a text": json.dumps(content(checks={"d_k": "64"})),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "checks.json"
+    damage = DAMAGED[name]
+    path.write_bytes(damage if isinstance(damage, bytes) else damage.encode())
+    with pytest.raises(DamagedChecks):
+        read(path)
+
+
+def test_a_folder_in_place_of_the_file_is_damage(tmp_path: Path) -> None:
+    (tmp_path / "checks.json").mkdir()
+    with pytest.raises(DamagedChecks, match="cannot be read"):
+        read(tmp_path / "checks.json")
+
+
+DAMAGED_ENTRIES: dict[str, Any] = {
+    "nothing": {},
+    "a list for a kind": {"kind": ["hash"], "hint": "h"},
+    "another kind": made(64) | {"kind": "always right"},
+    "kind and fields differ": made(64) | {"kind": "form"},
+    "a field more": made(64) | {"passed": True},
+    "hint is no text": made(64) | {"hint": None},
+    "hash is no text": made(64) | {"hash": 3},
+    "another form": made(64) | {"form": "anything"},
+    "tolerance true": made(X) | {"tolerance": True},
+    "tolerance infinite": made(X) | {"tolerance": math.inf},
+    "tolerance negative": made(X) | {"tolerance": -1},
+    "value malformed": made(X) | {"value": {"array": {}}},
+    "value is a verdict": made(X) | {"value": {"bool": True}},
+    "value is an exception": made(X) | {"value": encode(Raised("E", "m"))},
+    "value is unsupported": made(X) | {"value": encode(Unsupported("k"))},
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_ENTRIES)
+def test_a_damaged_entry_is_refused(name: str, tmp_path: Path) -> None:
+    damage = DAMAGED_ENTRIES[name]
+    got: Value = 64
+    with pytest.raises(DamagedChecks):
+        judge(got, damage)
+    with pytest.raises(DamagedChecks, match="check 'one'"):
+        write(tmp_path / "checks.json", assignment="a", salt="s", checks={"one": damage})
+    assert not (tmp_path / "checks.json").exists()

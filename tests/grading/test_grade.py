@@ -1,0 +1,280 @@
+"""Marks from values: only a value that came once, from its own test cell, counts."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from grading import forbidden
+from grading import grade as grade_module
+from grading.course import Course
+from grading.grade import Outcome, Status
+from grading.job import CellRun, Message, Run
+from grading.reference import secret_key
+from grading.sandbox import SandboxError
+from grading.values import Array, Raised, Unsupported
+from tests.grading.outcomes import RIGHT_A, RIGHT_B, ChosenSandbox, array, graded, replaced
+from tests.grading.small_course import (
+    RIGHT,
+    cell,
+    released_cells,
+    small_course,
+    solution_cells,
+    submit,
+)
+
+HIDDEN_WORDS = ("once more", "other sizes")
+
+
+@pytest.fixture
+def course(tmp_path):
+    return small_course(tmp_path / "course")
+
+
+def points(outcome: Outcome) -> dict[str, float | None]:
+    return {
+        grade.id: grade.points
+        for notebook in outcome.notebooks
+        for grade in notebook.cells.values()
+    }
+
+
+def said(outcome: Outcome, name: str) -> str:
+    (result,) = [
+        result
+        for notebook in outcome.notebooks
+        for grade in notebook.cells.values()
+        for result in grade.checks
+        if result.check.name == name
+    ]
+    return result.said
+
+
+def test_right_work_gets_full_marks(course: Course):
+    submit(course, "an")
+    outcome = graded(course, "an")
+    assert points(outcome) == {"number-test": 2.0, "function-test": 3.0, "answer": None}
+    assert (outcome.status, outcome.reasons) == (Status.GRADED, ())
+    assert (outcome.score, outcome.max_score) == (5.0, 7.0)
+
+
+def test_an_untouched_notebook_gets_nothing_and_no_written_response(course: Course):
+    submit(course, "an", {})
+    nothing = ChosenSandbox((), ())
+    outcome = graded(course, "an", nothing)
+    assert points(outcome) == {"number-test": 0.0, "function-test": 0.0, "answer": 0.0}
+    assert outcome.status is Status.GRADED
+    assert "no value arrived" in said(outcome, "head width")
+
+
+def test_a_visible_check_earns_only_with_its_twin(course: Course):
+    submit(course, "an")
+    sandbox = ChosenSandbox(hidden=replaced(RIGHT_B, "weights, other sizes", array((3, 7), 0.5)))
+    outcome = graded(course, "an", sandbox)
+    assert points(outcome)["function-test"] == 0.0
+    assert "others" in said(outcome, "weights")
+    assert said(outcome, "weights, other sizes") == (
+        "weights is wrong for scores other than the visible ones."
+    )
+
+
+def test_weights_share_a_cells_points(course: Course):
+    submit(course, "an")
+    sandbox = ChosenSandbox(replaced(RIGHT_A, "weights", array((2, 5), 0.5)))
+    # The hidden check has weight 2 of 3, and the cell 3 points.
+    assert points(graded(course, "an", sandbox))["function-test"] == 2.0
+
+
+def test_points_are_rounded_for_people(course: Course, tmp_path):
+    settings = course.solutions / "tiny.toml"
+    settings.write_text(settings.read_text().replace("weight = 2", "weight = 6"))
+    submit(course, "an")
+    sandbox = ChosenSandbox(replaced(RIGHT_A, "weights", array((2, 5), 0.5)))
+    assert points(graded(course, "an", sandbox))["function-test"] == 2.57
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        replaced(RIGHT_B, "weights, other sizes", array((3, 7)), array((3, 7))),
+        replaced(RIGHT_B, "weights, other sizes", array((3, 7), 9.0), array((3, 7))),
+        replaced(RIGHT_B, "weights, other sizes", array((3, 7)), cell="function"),
+        replaced(RIGHT_B, "weights, other sizes", array((3, 7)), cell="number-test"),
+        replaced(RIGHT_B, "weights, other sizes", array((3, 7)), cell="+1"),
+        replaced(RIGHT_B, "weights, other sizes"),
+        replaced(RIGHT_B, "weights, other sizes", array((0, 7))),
+        replaced(RIGHT_B, "weights, other sizes", array((1, 7))),
+        replaced(RIGHT_B, "weights, other sizes", array((3, 7), np.nan)),
+        replaced(RIGHT_B, "weights, other sizes", Array("bool", (3, 7), b"\1" * 21)),
+        replaced(RIGHT_B, "weights, other sizes", Raised("ValueError", "no")),
+        replaced(RIGHT_B, "weights, other sizes", Unsupported("a value of type Any")),
+        replaced(RIGHT_B, "weights, other sizes", True),
+        replaced(RIGHT_B, "weights, other sizes", None),
+        replaced(RIGHT_B, "weights, other sizes", [[[]]]),
+    ],
+    ids=lambda messages: str([m for m in messages if "other" in m.name])[:60],
+)
+def test_wrong_doubled_forged_or_odd_values_never_count(course: Course, hidden):
+    submit(course, "an")
+    outcome = graded(course, "an", ChosenSandbox(hidden=hidden))
+    assert points(outcome)["function-test"] == 0.0
+    assert points(outcome)["number-test"] == 2.0
+    assert outcome.status is Status.GRADED
+
+
+def test_values_of_the_other_run_do_not_count(course: Course):
+    submit(course, "an")
+    outcome = graded(course, "an", ChosenSandbox(RIGHT_A + RIGHT_B, ()))
+    assert points(outcome)["number-test"] == points(outcome)["function-test"] == 0.0
+
+
+def test_what_a_student_may_read_names_no_hidden_check(course: Course):
+    submit(course, "an")
+    outcome = graded(course, "an", ChosenSandbox((), ()))
+    texts = [*outcome.reasons]
+    for notebook in outcome.notebooks:
+        for grade in notebook.cells.values():
+            texts += [result.said for result in grade.checks]
+    assert not [text for text in texts for word in HIDDEN_WORDS if word in text]
+
+
+@pytest.mark.parametrize("ended", ["timed out", "died", "out of memory", "malformed"])
+def test_a_run_that_does_not_finish_needs_attention_and_what_arrived_stands(course, ended):
+    submit(course, "an")
+    messages = tuple(message for message in RIGHT_A if message.cell == "number-test")
+    hidden = tuple(message for message in RIGHT_B if message.cell == "number-test")
+    sandbox = ChosenSandbox(messages, hidden, ended=ended, reason="It took too long.")
+    outcome = graded(course, "an", sandbox)
+    assert outcome.status is Status.ATTENTION
+    assert "It took too long." in outcome.reasons[0]
+    assert points(outcome) == {"number-test": 2.0, "function-test": 0.0, "answer": None}
+
+
+def test_a_stopped_cell_is_a_warning(course: Course):
+    submit(course, "an")
+    cells = {"number": CellRun("timed out"), "function": CellRun("ok")}
+    outcome = graded(course, "an", ChosenSandbox(cells=cells))
+    assert outcome.status is Status.WARNINGS
+    assert outcome.reasons == ("Cell number took longer than 10 seconds and was stopped.",)
+
+
+def test_a_broken_file_needs_attention(course: Course):
+    folder = submit(course, "an")
+    (folder / "tiny.ipynb").write_text("no notebook")
+    outcome = graded(course, "an", ChosenSandbox((), ()))
+    assert outcome.status is Status.ATTENTION
+    assert outcome.score == 0.0
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch.nn.functional as F\nF.log_softmax(x)",
+        "from torch.nn.functional import log_softmax as ls",
+        "from torch.nn.functional import *\nlog_softmax(x)",
+        "getattr(F, 'log_softmax')(x)",
+        "getattr(F, 'log_' + 'softmax')(x)",
+        "getattr(F, f'log_{\"softmax\"}')(x)",
+        "vars(F)['log_softmax']",
+        "import operator\noperator.attrgetter('nn.functional.log_softmax')(torch)",
+        "exec('import torch\\ntorch.log_softmax(x, 0)')",
+        "exec('exec(\"torch.log_softmax(x, 0)\")')",
+        "%time torch.log_softmax(x, 0)",
+        "%%time\ntorch.log_softmax(x, 0)",
+        "x = [torch.log_softmax]\n" + "# long\n" * 40_000,
+        "-" * 20_000 + "log_softmax",
+    ],
+)
+def test_a_forbidden_call_is_found(source):
+    assert [name for _, _, name in forbidden.find([("a", source)], ["log_softmax"])]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "# F.log_softmax is not allowed\nx = 'log_softmax'",
+        "def log_softmax(x):\n    return x\nlog_softmax(1)",
+        "class A:\n    def log_softmax(self): ...\n    def f(self): self.log_softmax()",
+        "log_softmax(",
+        "my_log_softmax(x)",
+        "",
+    ],
+)
+def test_what_is_no_forbidden_call_is_not_found(source):
+    assert forbidden.find([("a", source)], ["log_softmax"]) == []
+
+
+def test_own_name_does_not_cover_the_library(course: Course):
+    source = "def log_softmax(x):\n    return torch.log_softmax(x, 0)"
+    assert forbidden.find([("a", source)], ["log_softmax"]) == [("a", 2, "log_softmax")]
+
+
+def test_a_forbidden_call_in_any_cell_needs_a_person_and_keeps_its_points(course: Course):
+    cells = released_cells()
+    for made in cells:
+        made["source"] = RIGHT.get(made["id"], made["source"])
+    cells.insert(1, cell("own", "code", "import torch\nsoft = torch.log_softmax"))
+    submit(course, "an", cells=cells)
+    outcome = graded(course, "an")
+    assert outcome.status is Status.ATTENTION
+    assert (
+        outcome.reasons[0]
+        == "Added cell 1, line 2 uses log_softmax, which this task does not allow."
+    )
+    assert outcome.score == 5.0
+
+
+def test_a_hole_in_the_grader_needs_attention_and_tells_students_nothing(course, monkeypatch):
+    submit(course, "an")
+
+    def broken(*_: object) -> None:
+        raise KeyError("weights, other sizes")
+
+    monkeypatch.setattr(grade_module, "compare", broken)
+    outcome = graded(course, "an")
+    assert outcome.status is Status.ATTENTION
+    assert "KeyError" in outcome.reasons[0]
+    assert "other sizes" not in str(outcome.reasons)
+    assert "other sizes" in outcome.details
+    assert outcome.score == 0.0
+    assert outcome.max_score == 7.0
+
+
+def test_a_missing_wall_is_no_ones_mark(course: Course):
+    submit(course, "an")
+
+    class NoWalls(ChosenSandbox):
+        def run(self, job):
+            raise SandboxError("no bubblewrap")
+
+    with pytest.raises(SandboxError, match="no bubblewrap"):
+        graded(course, "an", NoWalls())
+
+
+def test_the_hidden_run_gets_the_secret_and_no_outputs(course: Course):
+    submit(course, "an")
+    jobs = []
+
+    class Watching(ChosenSandbox):
+        def run(self, job) -> Run:
+            jobs.append(job)
+            return super().run(job)
+
+    graded(course, "an", Watching())
+    released, hidden = jobs
+    key = secret_key(b"s" * 32, "tiny")
+    assert (released.key, released.outputs) == ("", True)
+    assert (hidden.key, hidden.outputs) == (key, False)
+    assert not any(
+        "HIDDEN" in each.source or "other sizes" in each.source for each in released.cells
+    )
+    assert any("other sizes" in each.source for each in hidden.cells)
+    solution = {made["id"]: made["source"] for made in solution_cells()}
+    assert not any(solution["function"] in each.source for job in jobs for each in job.cells)
+
+
+def test_names_are_judged_as_they_are(course: Course):
+    submit(course, "an")
+    odd = Message("function-test", "weights\x1b[31m", array((2, 5)))
+    outcome = graded(course, "an", ChosenSandbox((*RIGHT_A, odd)))
+    assert dataclasses.astuple(outcome)[2] is Status.GRADED

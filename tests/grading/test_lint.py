@@ -1,0 +1,443 @@
+"""The rules on an assignment, each broken on purpose."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from grading.assignment import Assignment, load
+from grading.course import Course
+from grading.lint import lint, text_flaws
+from grading.lint_values import constants, refusal, stubbed
+from grading.values import Array, Raised, Unsupported, Value
+from tests.grading.small_course import (
+    FUNCTION_TEST,
+    HEAD,
+    cell,
+    document,
+    small_course,
+    solution_cells,
+)
+
+Cells = list[dict[str, Any]]
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    return small_course(tmp_path)
+
+
+def rewritten(course: Course, change: Callable[[Cells], Any]) -> Assignment:
+    cells = solution_cells()
+    change(cells)
+    path = course.solutions / "tiny" / "tiny.ipynb"
+    path.write_text(json.dumps(document(cells)), encoding="utf-8")
+    return load(course, "tiny")
+
+
+def said_of(course: Course, change: Callable[[Cells], Any]) -> list[str]:
+    return text_flaws(course, rewritten(course, change))
+
+
+def test_a_good_assignment_has_no_flaws(course: Course, course_secret: Path) -> None:
+    assert lint(course, "tiny") == []
+
+
+def test_the_flaws_of_loading_are_flaws(course: Course) -> None:
+    (course.solutions / "tiny.toml").write_text("")
+    assert any("title = None" in flaw for flaw in lint(course, "tiny"))
+
+
+# --- test cells hold inputs only ---
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("assert weights(scores).sum()", "asserts"),
+        ("good = weights(scores).sum() > 1", "compares"),
+        ("good = np.allclose(scores, scores)", "'allclose'"),
+        ("from numpy.testing import assert_allclose as same", "'assert_allclose'"),
+        ("expected_weights = scores", "'expected_weights'"),
+        ("tolerance = 1e-3", "'tolerance'"),
+        ("good = np.isclose(scores, scores, rtol=1)", "'rtol'"),
+        ("import mha_lib", "imports mha_lib"),
+        ("from mha_lib.functional import attention", "imports mha_lib"),
+        ("import mha_lib.functional as mine", "imports mha_lib"),
+        ("from here import thing", "imports here"),
+        ("import grading.values", "check and seed only"),
+        ("from grading import values", "check and seed only"),
+        ("np.dot(scores, elsewhere)", "'elsewhere'"),
+        ("more = lambda: math.sqrt(2)", "'math'"),
+        ("np.random.seed(1)", "calls numpy.random.seed, the global generator"),
+        ("more = np.random.rand(3)", "calls numpy.random.rand, the global generator"),
+        ("from numpy import random as r; more = r.normal()", "calls numpy.random.normal"),
+        ("from numpy.random import default_rng; more = default_rng()", "without a seed"),
+        ("import random; more = random.random()", "calls random.random, the global generator"),
+        ("import random; more = random.Random()", "without a seed"),
+        ("from random import choice; more = choice([1])", "calls random.choice"),
+        ("import torch; more = torch.randn(3)", "calls torch.randn without dtype="),
+        ("import torch; more = torch.randn(3)", "calls torch.randn without generator="),
+        ("import torch as t; more = t.rand(3, dtype=t.float32)", "rand without generator="),
+        ("from torch import randint as r; more = r(3, (1,))", "randint without dtype="),
+        ("import torch; torch.manual_seed(1)", "torch.manual_seed, the global generator"),
+        ("import torch; more = torch.rand_like(scores)", "torch.rand_like, the global generator"),
+        ("import torch; more = torch.empty(3).normal_()", "without generator="),
+        ("import torch; torch.random.fork_rng()", "a global state"),
+    ],
+)
+def test_a_line_that_no_test_cell_may_hold(course: Course, line: str, said: str) -> None:
+    (course.root / "here").mkdir()
+    (course.root / "here" / "__init__.py").touch()
+    visible = FUNCTION_TEST.replace("### BEGIN", f"{line}\n### BEGIN")
+    hidden = FUNCTION_TEST.replace("### END", f"{line}\n### END")
+    for text in (visible, hidden):
+        flaws = said_of(course, lambda cells, text=text: cells[4].update(source=text))
+        assert any(said in flaw and "'function-test'" in flaw for flaw in flaws), flaws
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import torch; g = torch.Generator().manual_seed(seed('a'))\n"
+        "more = torch.randn(3, generator=g, dtype=torch.float32)",
+        "import random; more = random.Random(seed('a')).randrange(5)",
+        "more = [number for number in range(3)]",
+        "def more(number, *others, **named):\n    return number, others, named",
+        "more = np.random.Generator(np.random.PCG64(seed('a'))).normal(size=3)",
+        "more = head_width",
+        "for number in [1, 2]:\n    more = print(number)",
+    ],
+)
+def test_a_line_that_a_test_cell_may_hold(course: Course, line: str) -> None:
+    text = FUNCTION_TEST.replace("### BEGIN", f"{line}\n### BEGIN")
+    assert said_of(course, lambda cells: cells[4].update(source=text)) == []
+
+
+def test_a_visible_test_may_not_need_the_hidden_part(course: Course) -> None:
+    text = FUNCTION_TEST.replace(
+        "### BEGIN", 'check("weights", lambda: weights(others))\n### BEGIN'
+    ).replace('check("weights", lambda: weights(scores))\n', "")
+    flaws = said_of(course, lambda cells: cells[4].update(source=text))
+    assert len(flaws) == 1
+    assert "'others'" in flaws[0]
+
+
+def test_names_must_come_from_answers_not_from_given_cells(course: Course) -> None:
+    def given(cells: Cells) -> None:
+        cells.insert(3, cell("set-up", "code", "import math\nSIZE = 3", locked=True))
+        cells[5]["source"] += "\nSIZE"
+
+    assert any("'SIZE'" in flaw for flaw in said_of(course, given))
+
+
+def test_a_modules_entry_opens_a_package(course: Course) -> None:
+    (course.root / "here").mkdir()
+    (course.root / "here" / "__init__.py").touch()
+    path = course.solutions / "tiny.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace("modules = []", 'modules = ["here"]'))
+    text = FUNCTION_TEST.replace("### BEGIN", "from here import thing\n### BEGIN")
+    assert said_of(course, lambda cells: cells[4].update(source=text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'for x in [1]:\n    check("weights", 1)',
+        'if True:\n    check("weights", 1)',
+        'result = check("weights", 1)',
+        'f = lambda: check("weights", 1)',
+        '[check("weights", 1)]',
+        'def run():\n    check("weights", 1)\nrun()',
+    ],
+)
+def test_checks_stand_at_the_left_margin(course: Course, text: str) -> None:
+    whole = FUNCTION_TEST.replace('check("weights", lambda: weights(scores))', text)
+    flaws = said_of(course, lambda cells: cells[4].update(source=whole))
+    assert any("is not a statement of its own" in flaw for flaw in flaws)
+
+
+def test_checks_stand_in_test_cells(course: Course) -> None:
+    def given(cells: Cells) -> None:
+        cells.insert(1, cell("try", "code", 'from grading import check\ncheck("x", 1)'))
+
+    assert any("it calls check" in flaw for flaw in said_of(course, given))
+
+
+# --- what is released ---
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("See 'weights, other sizes'.", "the name of the hidden check"),
+        ("The width of one head is not right.", "the feedback of the hidden check"),
+        ("return raised / raised.sum(axis=-1, keepdims=True)", "a line of the solution"),
+        ("others = local.standard_normal((3, 7), dtype=np.float64)", "a line of hidden tests"),
+        ("One head gives one pattern of weights; several look at several things at once.", "line"),
+    ],
+)
+def test_hidden_text_in_what_is_released(course: Course, text: str, said: str) -> None:
+    flaws = said_of(course, lambda cells: cells[5].update(source=text))
+    assert len(flaws) == 1
+    assert said in flaws[0]
+    assert "'question' as released" in flaws[0]
+
+
+def test_hidden_text_in_a_hint_or_a_file(course: Course) -> None:
+    path = course.solutions / "tiny.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("equal share.", "share, in head width, once more."))
+    (course.solutions / "tiny" / "answers.txt").write_text("weights, other sizes: ...")
+    flaws = "\n".join(text_flaws(course, load(course, "tiny")))
+    assert "the visible check 'head width' or its hint holds" in flaws
+    assert "the file answers.txt holds the name of the hidden check" in flaws
+    assert "tiny/answers.txt is named in no notebook" in flaws
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("# Tiny", "its difficulty, ●○○"),
+        (HEAD.replace("●○○", "●●○"), "its difficulty, ●○○"),
+        (HEAD.replace("10", "15"), "its minutes, '10 minutes'"),
+        (HEAD.replace("** 7", "** 70"), "its points, 'Points 7'"),
+    ],
+)
+def test_the_head_states_what_awaits(course: Course, head: str, said: str) -> None:
+    flaws = said_of(course, lambda cells: cells[0].update(source=head))
+    assert any(said in flaw for flaw in flaws)
+
+
+def test_the_points_and_minutes_of_tasks_add_up(course: Course) -> None:
+    def tasks(first: str, second: str) -> Callable[[Cells], None]:
+        def change(cells: Cells) -> None:
+            cells.insert(1, cell("task-1", "markdown", f"## Task 1\n\n*{first} · ●○○*"))
+            cells[6]["source"] = f"## Task 2\n\n*{second}*"
+
+        return change
+
+    assert said_of(course, tasks("5 points · 6 minutes", "2 points · 4 minutes")) == []
+    flaws = said_of(course, tasks("4 points · 6 minutes", "2 points · 5 minutes"))
+    assert len(flaws) == 2
+    assert "it states 4 points, but its cells earn 5" in flaws[0]
+    assert "11 minutes together" in flaws[1]
+
+
+# --- values that a guess gives ---
+
+
+def array(*numbers: Any, dtype: str = "float64") -> Array:
+    made = np.array(numbers[0] if len(numbers) == 1 else numbers, dtype=dtype)
+    return Array(dtype, made.shape, made.tobytes())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(True, None, 3, -9, 0, 2.0, [4], [[True]], [1, None], [True, False]),
+        *(array(3), array([3]), array(True, dtype="bool"), array([True] * 9, dtype="bool")),
+        *(array([], dtype="float64"), Raised("ValueError", "x"), Unsupported("set")),
+        *([64, Unsupported("set")], [[64, 65], [[12, None], 3]]),
+    ],
+)
+def test_values_that_earn_nothing(value: Value) -> None:
+    assert refusal(value) is not None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        64,
+        10,
+        -10,
+        0.5,
+        "text",
+        [1, 2],
+        array([1, 2]),
+        array(0.25),
+        array([[1]], dtype="complex128"),
+    ],
+)
+def test_values_that_may_earn_points(value: Value) -> None:
+    assert refusal(value) is None
+
+
+def test_constants_have_the_form_of_the_value() -> None:
+    made = constants([array([1.0, 3.0]), array([[5, 7]], dtype="int64")])
+    assert set(made) == {"zeros", "ones", "the mean", "the mean of each array"}
+    assert made["zeros"] == [array([0.0, 0.0]), array([[0, 0]], dtype="int64")]
+    assert made["the mean of each array"] == [array([2.0, 2.0]), array([[6, 6]], dtype="int64")]
+    assert constants("text") == constants([]) == constants(["a", 1]) == {}
+    assert set(constants(64)) == {"zeros", "ones"}
+
+
+def test_stubs_keep_signatures_and_init(course: Course) -> None:
+    source = (
+        "import numpy as np\nCONSTANT = 3\n\n"
+        "def f(x, y):\n    z = 1\n    return z\n\n"
+        "class Layer:\n    def __init__(self, h):\n        self.h = h\n\n"
+        "    def forward(self, x):\n        return self.h\n\n"
+        "    @staticmethod\n    def g(a):\n        return 1\n\n"
+        "    def nothing(self):\n        return 2"
+    )
+    notebook = rewritten(course, lambda cells: cells[3].update(source=source)).notebooks[0]
+    made = next(one for one in stubbed(notebook, raising=False).cells if one.id == "function")
+    space: dict[str, Any] = {}
+    exec(made.source, space)
+    assert space["CONSTANT"] == 3
+    assert space["f"](5, 6) == 5
+    assert space["Layer"](7).h == 7
+    assert space["Layer"](7).forward(8) == 8
+    assert space["Layer"].g(9) == 9
+    assert space["Layer"](7).nothing() is None
+    raising = next(one for one in stubbed(notebook, raising=True).cells if one.id == "function")
+    exec(raising.source, space)
+    with pytest.raises(NotImplementedError):
+        space["f"](5, 6)
+
+
+SOLUTION = """\
+import numpy as np
+
+
+def same(x):
+    return x
+
+
+def ones(x):
+    return np.ones_like(x)
+
+
+def mean(x):
+    return np.full_like(x, x.mean())
+
+
+def verdict(x):
+    return True
+
+
+def zeros(x):
+    return x * 0
+
+
+def double(x):
+    return x * 2
+"""
+
+BAD_CHECKS = {
+    "same": ("same(x)", "return their first argument"),
+    "ones": ("ones(x)", "an answer of ones"),
+    "mean": ("mean(x)", "an answer of the mean"),
+    "zeros": ("zeros(x)", "an answer of zeros"),
+    "verdict": ("verdict(x)", "a truth value"),
+    "small": ("len(x)", "a small whole number"),
+    "fixed": ("double(np.arange(4.0))", "does not hang on the course's secret"),
+    "good": ("double(x)", None),
+    "plain": ("1024", None),
+    "numbers": ("[12, 20, 31]", None),
+}
+
+
+def test_bad_values_are_found_by_running(course: Course, course_secret: Path) -> None:
+    """Every check is hidden; one run of lint names what is wrong with each."""
+    lines = [
+        "import numpy as np",
+        "from grading import check, seed",
+        "### BEGIN HIDDEN TESTS",
+        "x = np.random.default_rng(seed('the inputs')).standard_normal(4)",
+        *(f"check('bad {name}', lambda: {value})" for name, (value, _) in BAD_CHECKS.items()),
+        "### END HIDDEN TESTS",
+    ]
+    path = course.solutions / "tiny.toml"
+    text = path.read_text(encoding="utf-8").split("[checks.")[0]
+    for name in BAD_CHECKS:
+        text += f'[checks."bad {name}"]\nfeedback = "{name} is not what it should be."\n'
+    path.write_text(text, encoding="utf-8")
+
+    def change(cells: Cells) -> None:
+        cells[3]["source"] = SOLUTION
+        cells[4]["source"] = "\n".join(lines)
+        del cells[1:3]
+
+    rewritten(course, change)
+    flaws = lint(course, "tiny")
+    flaws = [flaw for flaw in flaws if "check 'bad " in flaw]
+    for name, (_, said) in BAD_CHECKS.items():
+        own = [flaw for flaw in flaws if f"check 'bad {name}'" in flaw]
+        assert not own if said is None else any(said in flaw for flaw in own), (name, own)
+
+
+def test_values_that_move_with_global_state(course: Course, course_secret: Path) -> None:
+    """numpy's global generator, seeded by the solution itself, gives equal values twice."""
+
+    def change(cells: Cells) -> None:
+        cells[3]["source"] = (
+            "import numpy as np\n\nnp.random.seed(1)\n\n\n"
+            "def weights(scores):\n    return scores + np.random.rand()"
+        )
+
+    rewritten(course, change)
+    flaws = lint(course, "tiny")
+    assert any("its value moves with the global" in flaw for flaw in flaws), flaws
+
+
+def test_a_solution_that_disagrees_with_itself(course: Course, course_secret: Path) -> None:
+    def change(cells: Cells) -> None:
+        cells[3]["source"] = (
+            "import os\n\n\ndef weights(scores):\n    return scores + os.urandom(1)[0]"
+        )
+
+    rewritten(course, change)
+    assert any("two runs of the solution disagree" in flaw for flaw in lint(course, "tiny"))
+
+
+@pytest.mark.slow
+def test_layers_of_torchs_default_dtype(course: Course, course_secret: Path) -> None:
+    """A layer of the default dtype fails for float32 once a student has set another default."""
+
+    def change(cells: Cells) -> None:
+        cells[3]["source"] = (
+            "from torch import nn\n\n\ndef weights(scores):\n"
+            "    layer = nn.Linear(5, 3, bias=False)\n    nn.init.ones_(layer.weight)\n"
+            "    return layer(scores)"
+        )
+        cells[4]["source"] = "\n".join(
+            [
+                "import torch",
+                "from grading import check, seed",
+                *_torch_check("weights", 2),
+                "### BEGIN HIDDEN TESTS",
+                *_torch_check("weights, other sizes", 3),
+                "### END HIDDEN TESTS",
+            ]
+        )
+
+    rewritten(course, change)
+    flaws = lint(course, "tiny")
+    assert len(flaws) == 2, flaws
+    assert all("its value moves with the global" in flaw for flaw in flaws)
+
+
+def _torch_check(name: str, rows: int) -> list[str]:
+    return [
+        f"source = torch.Generator().manual_seed(seed({name!r}))",
+        f"x{rows} = torch.randn({rows}, 5, generator=source, dtype=torch.float32)",
+        f"check({name!r}, lambda: weights(x{rows}))",
+    ]
+
+
+def test_flaws_in_text_are_told_though_the_solution_fails(
+    course: Course, course_secret: Path
+) -> None:
+    def change(cells: Cells) -> None:
+        cells[0]["source"] = "# Tiny"
+        cells[3]["source"] = "def weights(scores):\n    raise ValueError('not done')"
+
+    rewritten(course, change)
+    flaws = "\n".join(lint(course, "tiny"))
+    assert "its difficulty" in flaws
+    assert "the solution raises ValueError: not done" in flaws

@@ -1,0 +1,556 @@
+"""The walls, tried by code that wants through them, as root and as an ordinary user."""
+
+import contextlib
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import grading.limits as guards
+from grading import sandbox as sandbox_module
+from grading import walls
+from grading.job import Job, JobCell, Limits
+from grading.sandbox import Sandbox, SandboxError, missing_walls
+
+REPOSITORY = Path(__file__).parents[2]
+SMALL = Limits(cell_seconds=5, seconds=20, memory_bytes=400 << 20, disk_bytes=8 << 20)
+
+
+def run(*sources, limits=SMALL, modules=(), **job):
+    cells = tuple(JobCell(f"c{number}", source) for number, source in enumerate(sources))
+    return Sandbox(limits=limits, modules=modules).run(Job(cells, **job))
+
+
+def printed(source, **settings):
+    """Give what one cell prints, which must be all that happens."""
+    result = run(source, **settings)
+    assert (result.ended, result.cells["c0"].state) == ("finished", "ok"), result
+    return "".join(output["text"] for output in result.cells["c0"].outputs)
+
+
+TELL = "import os\nprint('in', os.readlink('/proc/self/ns/pid'), flush=True)\n"
+
+
+def left_over(result):
+    """Give the processes that still live in the process namespace that a run told of."""
+    said = "".join(o.get("text", "") for cell in result.cells.values() for o in cell.outputs)
+    namespace = re.search(r"in (pid:\[\d+\])", said)[1]
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                inside = str((entry / "ns/pid").readlink()) == namespace
+                # A dead one stays listed until the machine's first process looks after it.
+                if inside and ") Z " not in (entry / "stat").read_text():
+                    found.append(entry.name)
+    return found
+
+
+# What is visible
+
+
+def test_only_the_system_python_and_the_packages_are_there():
+    source = """
+import os, subprocess
+places = ["/work", "/var", "/run", "/opt", "/mnt", "/srv", "/etc/passwd", "/etc/shadow", "/boot",
+          REPOSITORY, PLACE, "/packages/0/mha_lib", "/packages/0/grading"]
+print([place for place in places if os.path.exists(place)])
+print(os.listdir("/home"), sorted(os.listdir("/inside/grading")))
+print(len([name for name in os.listdir("/proc") if name.isdecimal()]) < 5)
+"""
+    source = source.replace("REPOSITORY", repr(str(REPOSITORY)))
+    source = source.replace("PLACE", repr(str(Path(__file__))))
+    assert printed(source) == f"[]\n['student'] {sorted(walls.INSIDE_FILES)}\nTrue\n"
+
+
+def test_the_environment_is_empty_but_for_what_is_set(monkeypatch):
+    monkeypatch.setenv("MHA_COURSE_SECRET", "hunter2")
+    monkeypatch.setenv("PYTHONSTARTUP", "/etc/profile")
+    said = printed("import os, sys\nprint(sorted(os.environ), sys.argv)")
+    assert "SECRET" not in said
+    assert "STARTUP" not in said
+    assert "['notebook']" in said
+
+
+def test_there_is_no_network():
+    said = printed(
+        "import socket\nprint([name for _, name in socket.if_nameindex()])\n"
+        "try:\n    socket.create_connection(('1.1.1.1', 53), 1)\nexcept OSError as e:\n    print(e)"
+    )
+    assert said == "['lo']\n[Errno 101] Network is unreachable\n"
+
+
+def test_the_runner_is_nobody_and_can_become_nobody_else():
+    source = """
+import ctypes, os
+CLONE, KEYCTL = (56, 250) if os.uname().machine == "x86_64" else (220, 219)
+libc = ctypes.CDLL(None, use_errno=True)
+status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
+print({status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")}, status["NoNewPrivs"])
+calls = {
+    "root": lambda: libc.setuid(0),
+    "namespace": lambda: libc.unshare(0x10000000),
+    "mount": lambda: libc.mount(b"x", b"/tmp", b"tmpfs", 0, None),
+    "trace": lambda: libc.ptrace(16, 1, 0, 0),
+    "memory file": lambda: libc.memfd_create(b"x", 0),
+    "shared memory": lambda: libc.shmget(0, 1000, 0o1600),
+    "kernel's log": lambda: libc.klogctl(3, b"", 0),
+    "key": lambda: libc.syscall(KEYCTL, 0, -3, 1),
+    "clone": lambda: libc.syscall(CLONE, 0x10000011, 0, 0, 0, 0),
+}
+print([name for name, call in calls.items() if call() != -1])
+print(os.getuid() not in (0, OUTER) or os.getuid() == 1000, os.getgroups() in ([], [65534]))
+"""
+    said = printed(source.replace("OUTER", str(os.getuid())))
+    assert said.splitlines() == ["{'0000000000000000'} 1", "[]", "True True"]
+
+
+def test_an_installed_copy_of_the_course_is_hidden_and_a_named_module_is_shown(
+    tmp_path, monkeypatch
+):
+    installed = tmp_path / "site-packages"
+    for name in ("mha_lib", "grading", "harmless"):
+        (installed / name).mkdir(parents=True)
+        (installed / name / "__init__.py").write_text("answer = 42\n")
+    tmp_path.chmod(0o755)
+    monkeypatch.syspath_prepend(installed)
+    monkeypatch.setattr(sys, "path", [str(installed), *sys.path])
+    source = """
+import importlib, sys
+for name in ("harmless", "mha_lib", "grading"):
+    found = importlib.import_module(name)
+    print(name, getattr(found, "answer", None), list(found.__path__))
+"""
+    # Where a copy is hidden an empty folder is left.
+    assert printed(source).splitlines() == [
+        "harmless 42 ['/packages/0/harmless']",
+        "mha_lib None ['/packages/0/mha_lib']",
+        "grading None ['/inside/grading']",
+    ]
+    shown = printed(source, modules=[REPOSITORY / "mha_lib"], limits=Limits())
+    assert "mha_lib None ['/modules/mha_lib']" in shown
+
+
+def test_a_repository_inside_a_folder_of_the_system_is_hidden(monkeypatch):
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as system:
+        Path(system).chmod(0o755)
+        here = Path(system, "course", "grading")
+        shutil.copytree(REPOSITORY / "grading", here)
+        (here.parent / "solution.txt").write_text("d_k is 64")
+        monkeypatch.setattr(walls, "_SYSTEM", (*walls._SYSTEM, system))
+        monkeypatch.setattr(walls, "_HERE", here)
+        said = printed(
+            f"import os\nprint(os.listdir({system!r}), os.listdir({system!r} + '/course'))"
+        )
+    assert said == "['course'] []\n"
+
+
+# What can be changed
+
+
+def test_all_that_is_writable_is_small():
+    source = """
+import os
+def fill(folder):
+    written = 0
+    try:
+        for number in range(1000):
+            with open(f"{folder}/{number}", "wb", buffering=0) as file:
+                for _ in range(16):
+                    written += file.write(bytes(1 << 16))
+    except OSError as error:
+        return written >> 20, error.strerror
+
+mounts = [line.split()[4] for line in open("/proc/self/mountinfo")]
+for folder in (*mounts, "/etc", "/home", "/inside/grading", "/packages/0", "/modules"):
+    if os.path.isdir(folder) and (full := fill(folder)) and full[0]:
+        print(folder, *full)
+"""
+    said = printed(source).splitlines()
+    assert sorted(line.split()[0] for line in said) == sorted(walls.WRITABLE)
+    for line in said:
+        assert re.search(r" [78] No space left on device$", line)
+
+
+def test_too_big_a_file_is_an_error_and_too_many_files_are_the_end():
+    limits = dataclasses.replace(SMALL, file_bytes=1 << 20)
+    assert printed(
+        "try:\n    open('x', 'wb').write(bytes(2 << 20))\n"
+        "except OSError as e:\n    print(e.strerror)",
+        limits=limits,
+    ).startswith("File too large")
+    result = run("for i in range(10**6):\n    open(f'/tmp/{i}', 'w').close()")
+    assert (result.ended, result.cells["c0"].state) == ("died", "error")
+    assert "20000 files" in result.reason
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "", ".", "a\0b", "a//b", "./a"])
+def test_files_need_plain_names(name):
+    with pytest.raises(ValueError, match="plain relative name"):
+        run("1", files={name: b""})
+
+
+def test_files_must_fit_and_cells_need_ids_of_their_own():
+    with pytest.raises(ValueError, match="too big"):
+        run("1", files={"a": bytes(5 << 20)})
+    with pytest.raises(ValueError, match="id of its own"):
+        Sandbox(limits=SMALL).run(Job((JobCell("a", ""), JobCell("a", ""))))
+
+
+# What can be used up
+
+
+def test_one_process_that_wants_too_much_gets_a_memory_error_and_the_notebook_goes_on():
+    result = run("x = []\nwhile True:\n    x.append(bytearray(20 << 20))", "del x", "'on'")
+    assert [cell.state for cell in result.cells.values()] == ["error", "ok", "ok"]
+    assert result.cells["c0"].outputs[0]["ename"] == "MemoryError"
+
+
+EAT_IN_CHILDREN = """
+import os, time
+for _ in range(12):
+    if os.fork() == 0:
+        eaten = bytearray(60 << 20)
+        eaten[::4096] = b"x" * len(eaten[::4096])
+        time.sleep(60)
+time.sleep(60)
+"""
+
+
+def test_many_processes_that_want_too_much_together_are_the_end():
+    result = run("1", EAT_IN_CHILDREN, "2", limits=dataclasses.replace(SMALL, cell_seconds=15))
+    assert result.ended == "out of memory"
+    assert result.reason == (
+        "Your notebook used more than 0.391 GB of memory and was stopped in cell 'c1'."
+    )
+    assert [cell.state for cell in result.cells.values()] == ["ok", "error", "not run"]
+
+
+def test_where_no_cgroup_may_be_made_a_guard_counts(monkeypatch):
+    monkeypatch.setattr(guards, "cgroup_parent", lambda: None)
+    result = run(EAT_IN_CHILDREN, limits=dataclasses.replace(SMALL, cell_seconds=15))
+    assert result.ended == "out of memory"
+
+
+def test_the_guard_counts_what_processes_share_once(monkeypatch):
+    monkeypatch.setattr(guards, "cgroup_parent", lambda: None)
+    source = """
+import os, time
+shared = bytearray(150 << 20)
+shared[::4096] = b"x" * len(shared[::4096])
+children = []
+for _ in range(8):
+    child = os.fork()
+    if child == 0:
+        time.sleep(0.5)
+        os._exit(0)
+    children.append(child)
+for child in children:
+    os.waitpid(child, 0)
+print("honest")
+"""
+    assert printed(source) == "honest\n"
+
+
+def test_a_fork_bomb_reaches_its_limit():
+    source = """
+import os, time
+made = 0
+try:
+    while True:
+        if os.fork() == 0:
+            time.sleep(60)
+        made += 1
+except OSError as error:
+    print(made < 64, error.strerror)
+"""
+    result = run(TELL + source)
+    assert "True Resource temporarily unavailable" in result.cells["c0"].outputs[0]["text"]
+    assert left_over(result) == []
+
+
+def test_several_sandboxes_at_once_do_not_count_against_each_other():
+    source = (
+        "import os, time\nfor _ in range(40):\n    if os.fork() == 0:\n        time.sleep(30)\n"
+        "time.sleep(1)"
+    )
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: run(source), range(4)))
+    assert [result.cells["c0"].state for result in results] == ["ok"] * 4
+
+
+def test_a_run_that_never_ends_is_ended_with_all_its_children():
+    limits = dataclasses.replace(SMALL, cell_seconds=60, seconds=2)
+    source = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        while True: time.sleep(1)
+while True:
+    try:
+        while True: pass
+    except BaseException: pass
+"""
+    start = time.monotonic()
+    result = run("1", TELL + source, "2", limits=limits)
+    assert time.monotonic() - start < 15
+    assert result.ended == "timed out"
+    assert result.reason == "Your notebook ran longer than 2 seconds and was stopped in cell 'c1'."
+    assert [cell.state for cell in result.cells.values()] == ["ok", "timed out", "not run"]
+    assert left_over(result) == []
+
+
+def test_computing_time_is_limited_too():
+    limits = dataclasses.replace(SMALL, cpu_seconds=1)
+    result = run("while True:\n    pass", limits=limits)
+    assert result.ended == "timed out"
+    assert "seconds of computing" in result.reason
+
+
+# What can be broken
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os\nprint('before', flush=True)\nos._exit(0)",
+        "import os\nprint('before', flush=True)\nos.kill(os.getpid(), 9)",
+        "import ctypes\nprint('before', flush=True)\nctypes.string_at(0)",
+        "import os\nprint('before', flush=True)\nos.closerange(0, 1000)",
+        "import os, time\nprint('before', flush=True)\n"
+        "if os.fork() == 0:\n    time.sleep(60)\nos._exit(1)",
+    ],
+    ids=["exit", "kill", "crash", "close everything", "leave a child with the pipe"],
+)
+def test_a_python_that_ends_costs_its_cell_and_the_rest(source):
+    start = time.monotonic()
+    result = run("from grading import check\ncheck('n', 1)", source, "check('m', 2)")
+    assert time.monotonic() - start < 15
+    assert (result.ended, result.reason) == (
+        "died",
+        "Your notebook ended the Python process in cell 'c1'.",
+    )
+    assert [cell.state for cell in result.cells.values()] == ["ok", "error", "not run"]
+    assert result.cells["c1"].outputs[0]["text"].startswith("before")
+    assert [message.value for message in result.messages] == [1]
+
+
+def test_the_first_process_cannot_be_killed_from_inside():
+    result = run(
+        "import os\nfor process in (1, os.getppid(), -1):\n    try:\n        os.kill(process, 9)\n"
+        "    except OSError:\n        pass",
+        "'alive'",
+    )
+    assert result.ended == "finished"
+    assert result.cells["c1"].state == "ok"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "for fd in range(3, 64):\n    try: os.write(fd, b'junk' * 999)\n    except OSError: pass",
+        "os.write(PIPE, b'\\x00\\x00\\x00\\x05{\"a\":')",
+        "os.write(PIPE, b'\\xff' * 4)",
+        "while True: os.write(PIPE, b'\\x00\\x00\\x00\\x02{}' * 1000)",
+        "for _ in range(3):\n    os.write(PIPE, b'\\x00'); time.sleep(.1)\nos._exit(0)",
+    ],
+    ids=["every descriptor", "half a frame", "a huge length", "a flood", "a byte at a time"],
+)
+def test_garbage_in_the_pipe_ends_the_run_and_what_came_before_stands(source):
+    find = "PIPE = int(open('/proc/self/cmdline').read().split('\\0')[-2])\nimport os, time\n"
+    result = run("from grading import check\ncheck('n', 1)", find + source, "3")
+    assert result.ended == "malformed"
+    assert "in cell 'c1'" in result.reason
+    assert [message.value for message in result.messages] == [1]
+    assert result.cells["c2"].state == "not run"
+
+
+def test_a_slow_writer_cannot_hold_the_grader_up():
+    find = "PIPE = int(open('/proc/self/cmdline').read().split('\\0')[-2])\nimport os, time\n"
+    drip = (
+        "os.write(PIPE, b'\\x00\\x00\\xff\\xff')\nwhile True:\n"
+        "    os.write(PIPE, b' '); time.sleep(.01)"
+    )
+    limits = dataclasses.replace(SMALL, cell_seconds=60, seconds=2)
+    assert run(find + drip, limits=limits).ended == "timed out"
+
+
+def test_a_forged_end_is_the_end():
+    forged = (
+        "import os, json, struct\nPIPE = int(open('/proc/self/cmdline').read().split('\\0')[-2])\n"
+        "for frame in ({'kind': 'done', 'cell': 'c0', 'state': 'ok'}, {'kind': 'end'}):\n"
+        "    data = json.dumps(frame).encode()\n"
+        "    os.write(PIPE, struct.pack('>I', len(data)) + data)\n"
+        "while True: pass"
+    )
+    result = run(forged)
+    assert (result.ended, result.messages) == ("finished", ())
+    assert run(forged, "2").ended == "malformed"
+
+
+# The machine's fault
+
+
+@pytest.fixture
+def untried(monkeypatch):
+    sandbox_module._missing_walls.cache_clear()
+    yield monkeypatch
+    sandbox_module._missing_walls.cache_clear()
+
+
+@pytest.mark.parametrize("tool", ["bwrap", "prlimit"])
+def test_a_missing_program_is_named_and_nothing_runs(untried, tool):
+    which = shutil.which
+    untried.setattr(shutil, "which", lambda name: None if name == tool else which(name))
+    (sentence,) = missing_walls()
+    assert f"The program {tool} is missing" in sentence
+    assert "apt-get install" in sentence
+    with pytest.raises(SandboxError, match=tool):
+        Sandbox()
+
+
+@pytest.mark.parametrize(
+    ("refusal", "way_out"),
+    [
+        ("No permissions to create new namespace", "namespaces"),
+        ("Unknown option --size", "bubblewrap 0.7 or newer"),
+    ],
+)
+def test_a_bwrap_that_refuses_is_quoted_and_nothing_runs(untried, tmp_path, refusal, way_out):
+    fake = tmp_path / "bwrap"
+    fake.write_text(f"#!/bin/sh\necho 'bwrap: {refusal}' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    tmp_path.chmod(0o755)
+    which = shutil.which
+    untried.setattr(shutil, "which", lambda name: str(fake) if name == "bwrap" else which(name))
+    (sentence,) = missing_walls()
+    assert refusal in sentence
+    assert way_out in sentence
+    with pytest.raises(SandboxError, match="could not make a sandbox"):
+        Sandbox()
+
+
+def test_a_wall_with_a_hole_is_found(untried):
+    untried.setattr(walls, "seccomp_filter", lambda: b"\x06\x00\x00\x00\x00\x00\xff\x7f")
+    assert missing_walls() == []  # a filter that allows everything is still a filter
+    sandbox_module._missing_walls.cache_clear()
+    untried.setattr(walls, "WRITABLE", walls.WRITABLE[:2])
+    (sentence,) = missing_walls()
+    assert "not all walls stand: /dev/shm is unlimited" in sentence
+
+
+def test_a_runner_that_does_not_start_is_not_the_students_fault(monkeypatch):
+    sandbox = Sandbox(limits=SMALL)
+    monkeypatch.setattr(walls, "RUNNER", "/inside/grading/missing.py")
+    with pytest.raises(SandboxError, match="can't open file"):
+        sandbox.run(Job((JobCell("a", "1"),)))
+
+
+def test_a_module_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(SandboxError, match="no package folder"):
+        Sandbox(modules=[tmp_path / "nothing"])
+
+
+def test_the_digest_follows_what_runs(tmp_path):
+    module = tmp_path / "lib"
+    module.mkdir()
+    (module / "a.py").write_text("1")
+    first = Sandbox(modules=[module]).digest()
+    assert first == Sandbox(modules=[module]).digest()
+    assert first != Sandbox(modules=[module], limits=SMALL).digest()
+    (module / "a.py").write_text("2")
+    assert first != Sandbox(modules=[module]).digest()
+
+
+def test_a_cgroup_of_version_2_is_set_up(tmp_path, monkeypatch):
+    # This machine counts memory in version 1: the files are looked at in a plain folder.
+    guard = guards.CgroupGuard(tmp_path, 1 << 30)
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "memory.max").read_text() == str(1 << 30)
+    assert (folder / "memory.oom.group").read_text() == "1"
+    assert (folder / "memory.swap.max").read_text() == "0"
+    (folder / "memory.events").write_text("low 0\noom 3\noom_kill 0\n")
+    assert not guard.exceeded(0)
+    (folder / "memory.events").write_text("low 0\noom 3\noom_kill 1\n")
+    assert guard.exceeded(0)
+
+
+@pytest.mark.parametrize("end", ["1", "os.fork()\nos._exit(0)", "os.closerange(0, 999)"])
+def test_nothing_is_left_behind(end, monkeypatch):
+    Sandbox()
+    made = []
+    make = guards.memory_guard
+    monkeypatch.setattr(guards, "memory_guard", lambda limit: made.append(make(limit)) or made[-1])
+    before = (len(list(Path("/proc/self/fd").iterdir())), threading.active_count())
+    result = run(TELL + end)
+    assert (len(list(Path("/proc/self/fd").iterdir())), threading.active_count()) == before
+    assert left_over(result) == []
+    (guard,) = made
+    if isinstance(guard, guards.CgroupGuard):
+        assert not Path(guard.prefix()[-1]).parent.exists()
+
+
+# As an ordinary user
+
+
+def python_for_everyone():
+    """Give a Python like this one that every user may start, or None."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for candidate in (walls.python(), Path(f"/usr/bin/python{version}")):
+        if candidate.exists() and all(
+            folder.stat().st_mode & 0o005 == 0o005 for folder in (candidate, *candidate.parents)
+        ):
+            return candidate
+    return None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the tests above ran as an ordinary user already")
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "only_the_system or network or nobody or writable or count or bomb or never_ends",
+        pytest.param("test", marks=pytest.mark.slow),
+    ],
+    ids=["the main walls", "everything"],
+)
+def test_all_of_this_holds_as_an_ordinary_user(chosen):
+    python = python_for_everyone()
+    if python is None:
+        pytest.skip("no Python of this version that an ordinary user may start: /usr/bin/python3.x")
+    folders = [str(REPOSITORY), *map(str, walls.package_folders())]
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chown(scratch, 65534, 65534)
+        words = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", str(python)]
+        words += [
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            "--noconftest",
+            "-k",
+            chosen,
+        ]
+        words += [f"--rootdir={REPOSITORY}", f"--basetemp={scratch}/pytest", __file__]
+        settings = {
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": ":".join(folders),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        done = subprocess.run(
+            words, env=settings, cwd="/", capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout

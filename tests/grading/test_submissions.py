@@ -1,0 +1,313 @@
+"""Every kind of submission, graded as one batch by the real thing: sandboxes and gradebook.
+
+One batch holds the most telling kinds; a second, slower one all the others.
+"""
+
+import ast
+import contextlib
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.students import (
+    MARKER,
+    NAME,
+    answer_ids,
+    find,
+    grading_facts,
+    instructors,
+    released,
+)
+from grading.grade import Status
+from tests.grading.handing_in import CASES, Case, check_cells
+from tests.grading.submissions import (
+    Batch,
+    Marks,
+    grade_batch,
+    marks_in_gradebook,
+    quick_cases,
+    slow_cases,
+)
+
+HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS", re.DOTALL)
+HAND_GRADED = "one-head"
+# Shorter lines stand in anybody's code.
+TELLING = 20
+
+every_case = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[] if case.quick else pytest.mark.slow)
+        for case in CASES.values()
+    ],
+)
+both_batches = pytest.mark.parametrize(
+    "batch", ["quick_batch", pytest.param("slow_batch", marks=pytest.mark.slow)], indirect=True
+)
+
+
+@pytest.fixture(scope="session")
+def quick_batch(course_secret: Path, tmp_path_factory: pytest.TempPathFactory) -> Batch:
+    return grade_batch(tmp_path_factory.mktemp("quick"), quick_cases())
+
+
+@pytest.fixture(scope="session")
+def slow_batch(course_secret: Path, tmp_path_factory: pytest.TempPathFactory) -> Batch:
+    return grade_batch(tmp_path_factory.mktemp("slow"), slow_cases())
+
+
+@pytest.fixture
+def batch(request: pytest.FixtureRequest) -> Batch:
+    """Return the batch that a test names, or the one that its submission is in."""
+    name = getattr(request, "param", None)
+    if name is None:
+        name = "quick_batch" if request.getfixturevalue("case").quick else "slow_batch"
+    graded: Batch = request.getfixturevalue(name)
+    return graded
+
+
+@pytest.fixture
+def marks(batch: Batch, case: Case) -> Marks:
+    return marks_in_gradebook(batch.course)[case.student]
+
+
+def cases_in(batch: Batch) -> list[Case]:
+    return [case for case in CASES.values() if case.student in batch.lines]
+
+
+# One submission.
+
+
+@every_case
+def test_it_gets_the_points_of_its_right_answers_and_no_other(marks: Marks, case: Case) -> None:
+    got = {cell: points for cell, points in marks.cells.items() if cell != HAND_GRADED}
+    assert got == pytest.approx(case.marks)
+
+
+@every_case
+def test_it_ends_in_one_status_with_a_reason(batch: Batch, case: Case) -> None:
+    line = batch.lines[case.student]
+    assert line.status in case.statuses, line.reasons
+    if line.status != Status.GRADED:
+        assert all(reason.strip() for reason in line.reasons)
+        assert line.reasons
+
+
+@every_case
+def test_the_line_says_what_the_gradebook_holds(batch: Batch, marks: Marks, case: Case) -> None:
+    line = batch.lines[case.student]
+    assert line.score == pytest.approx(marks.score)
+    assert line.max_score == 100
+
+
+@every_case
+def test_a_person_is_asked_where_one_is_needed(batch: Batch, marks: Marks, case: Case) -> None:
+    attention = batch.lines[case.student].status == Status.ATTENTION
+    assert marks.flagged == attention
+    if attention:
+        assert marks.needs_manual_grade
+
+
+@every_case
+def test_its_autograded_notebook_is_there(batch: Batch, case: Case) -> None:
+    path = batch.course.autograded / case.student / NAME / f"{NAME}.ipynb"
+    assert path.is_file()
+    assert not path.is_symlink()
+
+
+# The whole batch.
+
+
+@both_batches
+def test_every_submission_has_exactly_one_outcome(batch: Batch) -> None:
+    students = [case.student for case in cases_in(batch)]
+    assert sorted(batch.lines) == sorted(students)
+    assert sorted(marks_in_gradebook(batch.course)) == sorted(students)
+
+
+def test_nobody_elses_grade_moves(
+    quick_batch: Batch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The honest get the same marks where nobody hostile is in the batch."""
+    honest = [case for case in quick_cases() if case.honest][:2]
+    root = tmp_path_factory.mktemp("honest")
+    # The solution's values are the same ones.
+    shutil.copytree(quick_batch.course.state / "reference", root / ".grading" / "reference")
+    alone = grade_batch(root, honest)
+    among_others = marks_in_gradebook(quick_batch.course)
+    assert marks_in_gradebook(alone.course) == {
+        case.student: among_others[case.student] for case in honest
+    }
+
+
+def test_grading_again_changes_nothing(quick_batch: Batch) -> None:
+    from grading.autograde import autograde
+
+    before = marks_in_gradebook(quick_batch.course)
+    lines = autograde(quick_batch.course, NAME)
+    assert {line.status for line in lines} == {"already graded"}
+    assert marks_in_gradebook(quick_batch.course) == before
+
+
+# What reaches a student.
+
+
+@pytest.fixture(scope="session")
+def quick_pages(quick_batch: Batch) -> dict[str, str]:
+    return texts_for_students(quick_batch)
+
+
+@pytest.fixture(scope="session")
+def slow_pages(slow_batch: Batch) -> dict[str, str]:
+    return texts_for_students(slow_batch)
+
+
+@pytest.fixture
+def pages(request: pytest.FixtureRequest, case: Case) -> str:
+    """Return all that the case's student gets back: feedback page and autograded notebook."""
+    texts: dict[str, str] = request.getfixturevalue("quick_pages" if case.quick else "slow_pages")
+    return texts[case.student]
+
+
+def nbgrader(course: Path, *arguments: str) -> None:
+    """Run nbgrader's own command in the course, with its programs on PATH."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(Path.cwd())}
+    command = [sys.executable, "-m", "nbgrader", *arguments]
+    done = subprocess.run(command, cwd=course, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "ERROR" not in done.stderr, done.stderr
+
+
+def texts_for_students(batch: Batch) -> dict[str, str]:
+    """Make feedback pages with nbgrader's command; return what each student gets back."""
+    nbgrader(batch.course.root, "generate_feedback", NAME)
+    texts = {}
+    for student in batch.lines:
+        page = batch.course.feedback / student / NAME / f"{NAME}.html"
+        notebook = batch.course.autograded / student / NAME / f"{NAME}.ipynb"
+        content = json.loads(notebook.read_text(encoding="utf-8"))
+        texts[student] = plain_text(page) + texts_in(content)
+    return texts
+
+
+def plain_text(page: Path) -> str:
+    """Return a page's source and its text; tags stand between the words of highlighted code."""
+    from bs4 import BeautifulSoup
+
+    source = page.read_text(encoding="utf-8")
+    return source + BeautifulSoup(source, "html.parser").get_text()
+
+
+def texts_in(content: object) -> str:
+    """Return every text of a notebook's JSON, with a list of lines as the text that it is."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        return "\n".join(f"{key}\n{texts_in(value)}" for key, value in content.items())
+    if isinstance(content, list):
+        return "".join(texts_in(part) for part in content)
+    return str(content)
+
+
+def hidden_lines() -> set[str]:
+    """Return lines that stand in hidden tests and nowhere in the release."""
+    public = "\n".join(cell.source for cell in released().cells)
+    lines = {
+        line.strip()
+        for cell in instructors().cells
+        for region in HIDDEN.findall(cell.source)
+        for line in region.splitlines()
+    }
+    return {line for line in lines if len(line) >= TELLING and line not in public}
+
+
+def hidden_names() -> set[str]:
+    """Return the names of hidden checks."""
+    return {
+        call.args[0].value
+        for test in check_cells()
+        for region in HIDDEN.findall(find(instructors(), test).source)
+        for call in ast.walk(ast.parse(region))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "check"
+        and isinstance(call.args[0], ast.Constant)
+    }
+
+
+def solution_lines() -> set[str]:
+    """Return lines of the instructor's answers, the written one among them."""
+    public = "\n".join(cell.source for cell in released().cells)
+    cells = [find(instructors(), grade_id).source for grade_id in [*answer_ids(), HAND_GRADED]]
+    lines = {line.strip() for cell in cells for line in MARKER.sub("", cell).splitlines()}
+    return {line for line in lines if len(line) >= TELLING and line not in public}
+
+
+def test_there_is_something_to_hide() -> None:
+    assert len(hidden_lines()) > 20
+    assert len(hidden_names()) > 10
+    assert len(solution_lines()) > 20
+    # And the search would find it.
+    everything = texts_in(instructors())
+    assert all(line in everything for line in hidden_lines() | solution_lines() | hidden_names())
+
+
+@every_case
+def test_nothing_hidden_reaches_the_student(pages: str, case: Case) -> None:
+    assert [line for line in hidden_lines() if line in pages] == []
+    assert [name for name in hidden_names() if name in pages] == []
+    assert "HIDDEN TESTS" not in pages
+
+
+def what_they_wrote(batch: Batch, case: Case) -> str:
+    """Return the text of the notebooks that a student handed in, as far as they can be read."""
+    folder = batch.course.submitted / case.student_id
+    texts = []
+    for path in folder.rglob("*.ipynb"):
+        with contextlib.suppress(ValueError):
+            if not path.is_symlink():
+                texts.append(texts_in(json.loads(path.read_bytes())))
+    return "".join(texts)
+
+
+@every_case
+def test_no_solution_reaches_the_student(pages: str, case: Case, batch: Batch) -> None:
+    own = what_they_wrote(batch, case)
+    told = [line for line in solution_lines() if line in pages and line not in own]
+    assert told == []
+    assert os.environ["MHA_COURSE_SECRET"] not in pages
+    assert Path(os.environ["MHA_COURSE_SECRET"]).read_text().strip() not in pages
+
+
+@both_batches
+def test_grades_are_exported(batch: Batch) -> None:
+    nbgrader(batch.course.root, "export")
+    with (batch.course.root / "grades.csv").open(encoding="utf-8", newline="") as file:
+        rows = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+    assert rows == pytest.approx({student: line.score for student, line in batch.lines.items()})
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _the_repositorys_notebooks_stay() -> Iterator[None]:
+    """Hold the repository's own notebooks as they were."""
+    root = Path(__file__).resolve().parents[2]
+    files = [path for folder in ("solutions", "exercises") for path in (root / folder).rglob("*")]
+    before = {path: path.read_bytes() for path in files if path.is_file()}
+    yield
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_each_answer_has_tests() -> None:
+    """The table's idea, that the tests after an answer are its own, holds for the exercise."""
+    assert all(case.marks.keys() == set(check_cells()) for case in CASES.values())
+    assert sum(CASES["right"].marks.values()) == 90
+    assert {grading_facts(cell).get("grade_id") for cell in released().cells} >= set(answer_ids())
