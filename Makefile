@@ -29,7 +29,7 @@ test: ## set up, build, lint, and run the tests that finish in under 5 minutes
 	@scripts/setup.sh tests
 	@$(PY) -m book.build
 	@$(MAKE) --no-print-directory lint
-	@$(PY) -m pytest -q -m "not slow"
+	@$(PY) -m pytest -q -n 2 --dist loadscope -m "not slow"
 
 test-slow: ## the other tests, under 40 minutes
 	@scripts/setup.sh tests

@@ -27,9 +27,17 @@ try:
     sys.path.insert(0, str(ROOT))
     import nbgrader.apps.api
     import nbgrader.apps.autogradeapp
+    import nbgrader.apps.generateassignmentapp
+    import nbgrader.coursedir
     import nbgrader.server_extensions.formgrader.handlers as formgrader
 
-    from grading.nbgrader_plugin import TEMPLATES, SafeAutograde
+    from grading.nbgrader_plugin import (
+        TEMPLATES,
+        SafeAutograde,
+        SafeGenerateAssignment,
+        existing_timestamp,
+        submitted_timestamp,
+    )
 except Exception:
     # Raised on, the error would only be logged, and the settings above dropped with it.
     traceback.print_exc()
@@ -37,8 +45,16 @@ except Exception:
 else:
     nbgrader.apps.autogradeapp.Autograde = SafeAutograde
     nbgrader.apps.api.Autograde = SafeAutograde
+    # nbgrader's own takes checks.json away and looks for no flaw.
+    nbgrader.apps.generateassignmentapp.GenerateAssignment = SafeGenerateAssignment
+    nbgrader.apps.api.GenerateAssignment = SafeGenerateAssignment
+    # nbgrader's own read a student's timestamp.txt whatever it is, and wait or fail for everyone.
+    nbgrader.apps.api.NbGraderAPI.get_submitted_timestamp = submitted_timestamp
+    nbgrader.coursedir.CourseDirectory.get_existing_timestamp = existing_timestamp
     # Pages that show students' work: a content security policy, and nothing from other hosts.
     c.HTMLExporter.extra_template_basedirs = [
         TEMPLATES,
         formgrader.template_path,
     ]
+    # Without MathJax, which is another host's, formulas need another way to be shown.
+    c.HTMLExporter.filters = {"markdown2html": "grading.formulas.markdown2html"}

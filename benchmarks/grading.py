@@ -16,7 +16,6 @@ It fails when a grade differs, or when ours is slower than stock.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import secrets
 import statistics
@@ -41,9 +40,9 @@ from benchmarks.students import (
     released,
     solve,
 )
+from grading import expected
 from grading.assignment import Assignment, load
 from grading.course import Course
-from grading.expected import entry
 from grading.gradebook import GradebookWriter
 from grading.job import Job, JobCell
 from grading.rebuild import jobs, solved
@@ -83,16 +82,16 @@ def stock_course(root: Path, ours: Course, sandbox: Sandbox) -> Path:
         _, with_hidden = jobs(solved(notebook), dict(assignment.files), secret_key="")
         values = {message.name: message.value for message in sandbox.run(with_hidden).messages}
         for check in notebook.checks:
-            checks[check.name] = entry(
+            checks[check.name] = expected.entry(
                 values[check.name],
                 hint=check.hint,
                 tolerance=check.tolerance,
                 earns_points=False,
                 salt=salt,
             )
-    content = {"format": 1, "assignment": NAME, "salt": salt, "checks": checks}
     # nbgrader copies what lies beside the source to where a submission runs.
-    (root / "solutions" / NAME / "checks.json").write_text(json.dumps(content))
+    beside = root / "solutions" / NAME / expected.FILE_NAME
+    expected.write(beside, assignment=NAME, salt=salt, checks=checks)
     run_in(root, "nbgrader", "generate_assignment", NAME, "--force")
     return root
 

@@ -1,7 +1,7 @@
 """What a student does with an exercise: answers written into the released notebook.
 
-No measurement itself. It stands here because tests may import benchmarks and not the other
-way round, and because a measurement and a test must grade the same work.
+No measurement itself: measurements and tests must grade the same work. It stands here because
+tests may import benchmarks, and benchmarks may not import tests.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def answer_wrongly(notebook: NotebookNode, *grade_ids: str) -> None:
 
 # One plausible wrong answer for each task; none earns a point, in whole or in part.
 WRONG = {
-    "head-widths": "d_k_bert = 12\nd_k_transformer = 512",
+    "head-widths": "d_k_bert = 12\nd_k_wide = 1280",
     "head-dim": """\
 def head_dim(d_model, h):
     return d_model - h""",

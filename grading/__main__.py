@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grading.course import Course, CourseError
 
-FINE, LOOK, REFUSED, INTERRUPTED = 0, 1, 2, 130
+FINE, LOOK, REFUSED, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
 MARKER = "nbgrader_config.py"
 
 OVERVIEW = """\
@@ -27,7 +27,8 @@ nbgrader export, and formgrader in JupyterLab for answers that a person grades.
 """
 EXIT_CODES = """\
 exit codes: 0 all is well; 1 something needs a person, or lint found flaws; 2 refused: wrong
-usage, a flaw in the assignment, or a missing wall of the sandbox; 130 stopped by Ctrl-C
+usage, a flaw in the assignment, or a missing wall of the sandbox; 130 stopped by Ctrl-C; 141
+nobody reads what is printed, as after `| head`
 """
 
 
@@ -37,9 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         course = _course(options.course)
         code: int = options.run(course, options)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read has gone, as `head` does; what Python would still write goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
     except Exception as error:
         if not isinstance(error, _expected_errors()):
             raise
@@ -147,15 +153,18 @@ def _expected_errors() -> tuple[type[Exception], ...]:
 
 
 def _release(course: Course, options: argparse.Namespace) -> int:
+    from grading.assignment import load
     from grading.release import release
 
+    load(course, options.name)  # Refuses at once what cannot be released.
+    print(f"Checking {options.name}, which runs its solution several times.", flush=True)
     print(f"Released to {release(course, options.name)}")
     return FINE
 
 
 def _autograde(course: Course, options: argparse.Namespace) -> int:
-    from grading.autograde import FAILED, autograde
-    from grading.grade import Status
+    from grading.autograde import autograde
+    from grading.grade import NOT_GRADED, Status
     from grading.status import totals
 
     lines = autograde(
@@ -168,41 +177,68 @@ def _autograde(course: Course, options: argparse.Namespace) -> int:
     if not lines:
         print(f"Nothing to grade: no folder {course.submitted}/*/{options.name}")
         return FINE
-    look = [line for line in lines if line.status in (Status.ATTENTION, FAILED)]
+    look = [line for line in lines if line.status in (Status.ATTENTION, NOT_GRADED)]
     for line in look:
         _tell(line.student_id, str(line.status), line.reasons)
-    print(f"{len(lines)} submissions of {options.name}: {totals(line.status for line in lines)}")
-    if look:
+    ends = {line.status for line in look}
+    count = _numbered(len(lines), "submission")
+    open_marks = _open_marks(sum(line.waiting > 0 for line in lines))
+    print(f"{count} of {options.name}: {totals(line.status for line in lines)}{open_marks}")
+    if Status.ATTENTION in ends:
         print("What needs attention is flagged in formgrader; its marks so far stand.")
+    if NOT_GRADED in ends:
+        print("What was not graded keeps what it had; mend what is named, and run this again.")
     return LOOK if look else FINE
 
 
 def _status(course: Course, options: argparse.Namespace) -> int:
-    from grading.records import printable
+    from grading.misplaced import misplaced
+    from grading.plain import printable
+    from grading.standings import points_text
     from grading.status import status, totals
 
     states = status(course, options.name)
     for each in states:
-        points = "" if each.score is None else f"  {each.score:g} of {each.max_score:g}"
+        points = ""
+        if each.score is not None:
+            points = f"  {points_text(each.score, each.max_score, each.waiting)}"
         print(f"{printable(each.student_id)}  {each.state}{points}")
         for reason in each.reasons:
             print(f"    {printable(reason)}")
-    print(f"{len(states)} submissions of {options.name}: {totals(s.state for s in states) or '-'}")
+    for ignored in misplaced(course, options.name):
+        print(ignored)
+    count = _numbered(len(states), "submission")
+    open_marks = _open_marks(sum(each.waiting > 0 for each in states))
+    print(f"{count} of {options.name}: {totals(each.state for each in states) or '-'}{open_marks}")
     return LOOK if any(each.needs_person for each in states) else FINE
 
 
 def _lint(course: Course, options: argparse.Namespace) -> int:
     from grading.lint import lint
 
+    print(f"Checking {options.name}, which runs its solution several times.", flush=True)
     flaws = lint(course, options.name)
     for flaw in flaws:
         print(f"- {flaw}")
-    print(f"{options.name}: {len(flaws)} flaws" if flaws else f"{options.name}: no flaw found")
+    print(f"{options.name}: {_numbered(len(flaws), 'flaw') if flaws else 'no flaw found'}")
     return LOOK if flaws else FINE
 
 
+def _numbered(number: int, what: str) -> str:
+    """Return a number of things, with the right ending.
+
+    >>> _numbered(1, "flaw"), _numbered(2, "flaw")
+    ('1 flaw', '2 flaws')
+    """
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _open_marks(submissions: int) -> str:
+    return f"; in {submissions} of them points wait for a person" if submissions else ""
+
+
 def _tell(student_id: str, state: str, reasons: Sequence[str]) -> None:
-    from grading.records import printable
+    from grading.plain import printable
 
     print(f"{printable(student_id)}: {state}")
     for reason in reasons:

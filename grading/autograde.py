@@ -16,23 +16,22 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
 
 from grading import records
 from grading.assignment import Assignment, load
 from grading.course import Course
-from grading.grade import Outcome, Status, grade, unshowable
+from grading.grade import ALREADY, NOT_GRADED, Outcome, Status, grade, unshowable
 from grading.gradebook import GradebookError, GradebookWriter, checksums, refuse_id
-from grading.plain import one_line
-from grading.records import Record, printable
+from grading.misplaced import misplaced
+from grading.plain import one_line, printable
+from grading.records import Record
 from grading.reference import reference
 from grading.release import register
 from grading.render import render
+from grading.runs import RUNS
 from grading.sandbox import Sandbox
+from grading.standings import points_text, standings
 from grading.submission import Submission, collect
-
-ALREADY = "already graded"
-FAILED = "failed"
 
 
 class NothingToGrade(LookupError):
@@ -41,13 +40,19 @@ class NothingToGrade(LookupError):
 
 @dataclass(frozen=True)
 class Line:
-    """What became of one submission in this run; ``score`` is None where it is not known."""
+    """What became of one submission in this run, marks by hand included.
+
+    ``score`` is None where it is not known; ``waiting`` are points that only a person can give.
+
+    ``status`` is a Status, ALREADY or NOT_GRADED.
+    """
 
     student_id: str
-    status: Status | Literal["already graded", "failed"]
+    status: str
     score: float | None
     max_score: float
     reasons: tuple[str, ...] = ()
+    waiting: float = 0.0
 
 
 def _print(text: str) -> None:
@@ -87,6 +92,8 @@ def autograde(
     )
     with records.locked(course, progress):
         submissions = _chosen(course, assignment, student_id)
+        for ignored in misplaced(course, assignment.name):
+            progress(ignored)
         with GradebookWriter(course) as gradebook:
             if not gradebook.knows(assignment):
                 progress(f"Entering {name} into the gradebook.")
@@ -107,19 +114,24 @@ def autograde(
                 }
 
                 def work(submission: Submission) -> Outcome:
-                    return grade(assignment, references, submission, sandbox, secret)
+                    # Read again, with the digest of what is read: it may have changed by now.
+                    found = collect(course, assignment, submission.student_id)
+                    if not found:
+                        raise FileNotFoundError("it is not in submitted/ any more")
+                    return grade(assignment, references, found[0], sandbox, secret)
 
-                lines += _run(waiting, work, writer, workers or _cores(), progress)
+                slowest = RUNS * assignment.limits.seconds * len(assignment.notebooks)
+                lines += _run(waiting, work, writer, workers or _cores(), slowest, progress)
     return sorted(lines, key=lambda line: line.student_id)
 
 
 def _chosen(course: Course, assignment: Assignment, student_id: str | None) -> list[Submission]:
     if student_id is None or student_id == "*":
-        return collect(course, assignment)
+        return collect(course, assignment, contents=False)
     wanted = unicodedata.normalize("NFC", student_id)
-    found = collect(course, assignment, wanted)
+    found = collect(course, assignment, wanted, contents=False)
     if not found and any(char in wanted for char in "*?["):
-        everything = collect(course, assignment)
+        everything = collect(course, assignment, contents=False)
         found = [each for each in everything if fnmatchcase(each.student_id, wanted)]
     if not found:
         raise NothingToGrade(
@@ -138,6 +150,7 @@ def _run(
     work: Callable[[Submission], Outcome],
     writer: _Writer,
     workers: int,
+    slowest: float,
     progress: Callable[[str], None],
 ) -> list[Line]:
     """Grade side by side and store one by one, in the order in which they end."""
@@ -154,7 +167,10 @@ def _run(
             lines.append(line)
             passed = time.monotonic() - begin
             left = passed / len(lines) * (len(waiting) - len(lines))
-            progress(_progress_line(line, len(lines), len(waiting), left))
+            text = _progress_line(line, len(lines), len(waiting), left)
+            if 0 < len(waiting) - len(lines) <= workers:
+                text += f"; one that hangs may take up to {slowest:g} s more"
+            progress(text)
     except KeyboardInterrupt:
         pool.shutdown(wait=False, cancel_futures=True)
         progress(
@@ -170,8 +186,8 @@ def _run(
 def _progress_line(line: Line, done: int, count: int, left: float) -> str:
     text = f"[{done}/{count}] {printable(line.student_id)}: {line.status}"
     if line.score is not None:
-        text += f", {line.score:g} of {line.max_score:g}"
-    if line.status in (Status.ATTENTION, FAILED) and line.reasons:
+        text += f", {points_text(line.score, line.max_score, line.waiting)}"
+    if line.status in (Status.ATTENTION, NOT_GRADED) and line.reasons:
         text += f" ({one_line(line.reasons[0])})"
     if done < count:
         text += f" — {_duration(left)} left"
@@ -206,7 +222,7 @@ class _Writer:
             try:
                 refuse_id(submission.student_id)
             except GradebookError as error:
-                lines.append(self._failed(submission, str(error)))
+                lines.append(self._not_graded(submission, str(error)))
                 continue
             done = (
                 record is not None
@@ -217,15 +233,7 @@ class _Writer:
                 and all(path.is_file() for path in self._paths(submission.student_id))
             )
             if record is not None and done and not force:
-                lines.append(
-                    Line(
-                        submission.student_id,
-                        "already graded",
-                        record.score,
-                        record.max_score,
-                        record.reasons,
-                    )
-                )
+                lines.append(self._line(ALREADY, record))
             else:
                 waiting.append(submission)
         return lines, waiting
@@ -235,7 +243,7 @@ class _Writer:
         try:
             outcome, pages = self._pages(future.result())
         except Exception as error:  # The machine failed, or the grader has a hole.
-            return self._failed(submission, f"It could not be graded: {error}")
+            return self._not_graded(submission, f"It could not be graded: {error}")
         before = self._records.get(outcome.student_id)
         record = Record(
             student_id=outcome.student_id,
@@ -257,11 +265,16 @@ class _Writer:
             self._write_notebooks(outcome, pages)
             records.save(self._course, self._assignment.name, record)
         except Exception as error:
-            return self._failed(submission, f"It could not be stored: {error}")
+            return self._not_graded(submission, f"It could not be stored: {error}")
         self._records[outcome.student_id] = record
-        return Line(
-            outcome.student_id, outcome.status, outcome.score, outcome.max_score, outcome.reasons
-        )
+        return self._line(outcome.status, record)
+
+    def _line(self, status: str, record: Record) -> Line:
+        student = record.student_id
+        stands = standings(self._course, self._assignment.name, student).get(student)
+        if stands is None:  # Nothing in the assignment earns points that nbgrader knows.
+            return Line(student, status, record.score, record.max_score, record.reasons)
+        return Line(student, status, stands.score, stands.max_score, record.reasons, stands.waiting)
 
     def _pages(self, outcome: Outcome) -> tuple[Outcome, dict[Path, str]]:
         """Return the outcome and its notebooks; one that cannot be shown needs attention."""
@@ -296,5 +309,5 @@ class _Writer:
         folder = self._folder(student_id)
         return [folder / f"{notebook.id}.ipynb" for notebook in self._assignment.notebooks]
 
-    def _failed(self, submission: Submission, reason: str) -> Line:
-        return Line(submission.student_id, "failed", None, self._assignment.points, (reason,))
+    def _not_graded(self, submission: Submission, reason: str) -> Line:
+        return Line(submission.student_id, NOT_GRADED, None, self._assignment.points, (reason,))

@@ -7,6 +7,7 @@ could be talked into giving marks.
 
 import difflib
 import hashlib
+import sysconfig
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 from grading.expected import FILE_NAME, DamagedChecks, judge, read
 from grading.values import Raised, decode, encode
+
+_LIBRARIES = sysconfig.get_path("purelib")
 
 
 class CheckFailed(AssertionError):
@@ -24,8 +27,12 @@ class CheckFailed(AssertionError):
         if self.__cause__ is None:
             return [f"CheckFailed: {self}"]
         error = traceback.TracebackException.from_exception(self.__cause__, limit=-15)
-        # The call in this file is no line of the student's.
-        lines = [frame for frame in error.stack if frame.filename != __file__]
+        # The call in this file is no line of the student's, and neither are those inside PyTorch.
+        lines = [
+            frame
+            for frame in error.stack
+            if frame.filename != __file__ and not frame.filename.startswith(_LIBRARIES)
+        ]
         error.stack = traceback.StackSummary.from_list(lines)
         return [*"".join(error.format()).splitlines(), "", f"CheckFailed: {self}"]
 
@@ -44,8 +51,9 @@ class _Grading:
 def check(name: str, value_or_callable: object, *arguments: object) -> None:
     """Say whether a value is right; a callable is called with the arguments and gives the value.
 
-    Prints a line if it is right, and raises `CheckFailed` otherwise. While a submission is graded
-    it prints nothing, raises nothing, and only sends the value to the grader.
+    Prints a line if it is right, and raises `CheckFailed` otherwise; the line begins with ✓, or
+    with • where only the value's form was looked at. While a submission is graded it prints
+    nothing, raises nothing, and only sends the value to the grader.
     """
     if _Grading.send is None:
         _check_here(name, value_or_callable, arguments)
@@ -101,18 +109,54 @@ def _check_here(name: str, value: object, arguments: tuple[object, ...]) -> None
             value = value(*arguments)
         except Exception as raised:
             error = raised
-            value = Raised.from_exception(raised)
+            value = _first_line(Raised.from_exception(raised))
     try:
         verdict = judge(decode(encode(value)), entry)
     except DamagedChecks as damage:
         raise CheckFailed(_damaged(damage)) from None
+    if type(error) is NotImplementedError:
+        raise CheckFailed(f"{name}: {_not_written(error)}") from None
+    if type(error) is NameError:
+        raise CheckFailed(f"{name}: {verdict.message}{_where_is(error)}") from error
     if not verdict.passed:
         hint = f"\nHint: {entry['hint']}" if entry["hint"] else ""
         raise CheckFailed(f"{name}: {verdict.message}{hint}") from error
     if verdict.form_only:
-        print(f"✓ {name}: the form is right. Whether the value is right is checked in grading.")
+        print(
+            f"• {name}: {entry['form']}, as it should be. "
+            "Whether it is right is checked when it is graded."
+        )
     else:
         print(f"✓ {name}: right.")
+
+
+def _first_line(raised: Raised) -> Raised:
+    """Leave out what the traceback above the message shows anyway."""
+    first, *more = raised.message.strip().splitlines() or [""]
+    return Raised(raised.kind, f"{first} ..." if more else first)
+
+
+def _not_written(error: NotImplementedError) -> str:
+    """Say where there is no answer yet: a hint would come too early."""
+    place = list(traceback.walk_tb(error.__traceback__))[-1][0].f_code.co_name
+    return (
+        f"This is not written yet: {place} raises NotImplementedError. "
+        "Put your code in the place of that line, run its cell, and then this one."
+    )
+
+
+def _where_is(error: NameError) -> str:
+    """Say how a name comes to be there."""
+    place = list(traceback.walk_tb(error.__traceback__))[-1][0]
+    name = error.name or ""
+    if "self" in place.f_locals and hasattr(place.f_locals["self"], name):
+        return f". Did you mean self.{name}?"
+    near = difflib.get_close_matches(name, place.f_globals, n=1, cutoff=0.85)
+    guess = f" Did you mean {near[0]}?" if near else ""
+    return (
+        f".{guess}\nRun the cell above that defines it, once it is written. "
+        "After a restart of the kernel, run all cells from the top."
+    )
 
 
 def _find_entry(name: str) -> Any:

@@ -35,7 +35,6 @@ _KINDS = {
     "f": "numbers with a decimal point",
     "c": "complex numbers",
 }
-NOT_FINITE = "infinite or NaN"
 _LONGEST_QUOTE = 300
 
 
@@ -80,6 +79,11 @@ def is_number(value: Value) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def is_finite(number: Value) -> bool:
+    """Tell whether what `is_number` is neither infinite nor NaN."""
+    return math.isfinite(_number(number))
+
+
 def whole_number(value: Value) -> int | None:
     """Give the whole number that a simplified value is, also for 64.0; None if it is none.
 
@@ -105,7 +109,7 @@ def describe(value: Value) -> str:
     if whole_number(value) is not None:
         return "a whole number"
     if is_number(value):
-        return "a number" if math.isfinite(_number(value)) else NOT_FINITE
+        return "a number" if is_finite(value) else "infinite or NaN"
     if isinstance(value, str):
         return f"a text: {_quoted(value)}"
     if isinstance(value, list):

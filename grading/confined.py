@@ -13,15 +13,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from grading import limits as guards
-from grading import walls
-from grading.job import Ending, Limits
+from grading import guards, walls
+from grading.cores import Cores
+from grading.job import Ending, Limits, cell_name
 from grading.protocol import Reader
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0  # long, as no student's code runs yet: a busy machine is no failure
 _LOOK_SECONDS = 0.05  # how often memory, files and the clock are looked at
 _ERROR_BYTES = 4000
 _CPU_SIGNAL = 128 + signal.SIGXCPU
+_CORES = Cores()
 
 
 class SandboxError(RuntimeError):
@@ -47,6 +48,7 @@ class Confined:
             try:
                 self._guard = guards.memory_guard(limits.memory_bytes)
                 self._leaving.callback(self._guard.close)
+                self._core = self._leaving.enter_context(_CORES.one())
                 self._start(arguments, given, modules)
             except OSError as error:
                 raise SandboxError(f"The sandbox did not start: {error}") from error
@@ -94,10 +96,13 @@ class Confined:
             self._pipe, pipe = self._open_pipe(handed_over)
             self._stderr, stderr = self._open_pipe(handed_over)
             info, info_end = self._open_pipe(handed_over)
+            held, hold = os.pipe()
+            handed_over.callback(os.close, held)
+            release = self._leaving.enter_context(os.fdopen(hold, "wb"))
             seccomp = _memory_file(walls.seccomp_filter(), handed_over)
             words = [
                 *self._guard.prefix(),
-                *walls.command(modules, self._limits, info_end, seccomp),
+                *walls.command(modules, self._limits, info=info_end, hold=held, seccomp=seccomp),
                 *(str(walls.python()), "-I", "-S", "-B", *arguments, str(pipe)),
             ]
             process = subprocess.Popen(
@@ -105,7 +110,7 @@ class Confined:
                 stdin=_memory_file(given, handed_over),
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                pass_fds=(pipe, info_end, seccomp),
+                pass_fds=(pipe, info_end, held, seccomp),
                 env={},
                 cwd="/",
                 umask=0o022,  # bwrap makes folders that the user inside must be able to enter
@@ -115,11 +120,18 @@ class Confined:
         self._leaving.callback(self._end_process)
         self._exit = self._open(os.pidfd_open(process.pid))
         self._first = self._find_first(info)
-        self._first_exit = self._open(os.pidfd_open(self._first))
+        try:
+            self._first_exit = self._open(os.pidfd_open(self._first))
+        except ProcessLookupError:
+            raise SandboxError(self._why_not_started()) from None
         if _parent(self._first) != process.pid:
-            raise SandboxError("bubblewrap ended while it started.")
+            raise SandboxError(self._why_not_started())
         # All processes inside live in a namespace of their own, which ends with its first one.
         self._leaving.callback(self._end_all)
+        with contextlib.suppress(ProcessLookupError):  # it ended, and what it said is told later
+            os.sched_setaffinity(self._first, {self._core})  # all that it starts will inherit it
+        # Only now may it go on: otherwise a short run could be over before it was looked at.
+        release.close()
 
     def _open(self, descriptor: int) -> int:
         self._leaving.callback(os.close, descriptor)
@@ -144,13 +156,22 @@ class Confined:
                 return int(json.loads(told)["child-pid"])
             if self._exit in ready:
                 break
-        self._read_errors()
         raise SandboxError(self._why_not_started())
 
     def _why_not_started(self) -> str:
+        """Say why nothing ran: in bwrap's or Python's own words where there are any."""
+        self._poll(self._exit).poll(1000)  # what it says comes shortly before its end
+        status = self._process.poll()
         self._read_errors()
         said = self._errors.decode("utf-8", "replace").strip()
-        return f"The sandbox did not start. It said: {said or 'nothing'}"
+        if said:
+            return f"The sandbox did not start. It said: {said}"
+        if status is None:
+            return (
+                "The sandbox did not start and said nothing. If this machine is overloaded, "
+                f"{START_SECONDS:g} seconds may be too few: grade again when it is not."
+            )
+        return f"The sandbox did not start. It ended with status {status} and said nothing."
 
     # Listening
 
@@ -203,9 +224,15 @@ class Confined:
         if self._guard.exceeded(self._first):
             size = f"{self._limits.memory_bytes / (1 << 30):.3g} GB"
             return "out of memory", _stopped(f"used more than {size} of memory", reader)
+        if guards.computed(self._first) > self._limits.cpu_seconds:
+            return self._computed_too_long(reader)
         if guards.too_many_files(self._first, walls.WRITABLE):
             return "died", _stopped(f"made more than {guards.MAX_FILES} files", reader)
         return None
+
+    def _computed_too_long(self, reader: Reader) -> tuple[Ending, str]:
+        seconds = f"{self._limits.cpu_seconds:g} seconds of computing"
+        return "timed out", _stopped(f"used more than {seconds}", reader)
 
     def _malformed(self, reader: Reader) -> tuple[Ending, str]:
         return "malformed", _stopped(f"disturbed the grader's channel ({reader.flaw})", reader)
@@ -223,8 +250,7 @@ class Confined:
         if used_up is not None:
             return used_up
         if self._process.wait() == _CPU_SIGNAL:
-            seconds = self._limits.cpu_seconds
-            return "timed out", _stopped(f"used more than {seconds} seconds of computing", reader)
+            return self._computed_too_long(reader)
         if reader.flaw:
             return self._malformed(reader)
         return "died", f"Your notebook ended the Python process {_where(reader)}."
@@ -271,7 +297,7 @@ def _parent(process: int) -> int | None:
 
 
 def _where(reader: Reader) -> str:
-    return f"in cell '{reader.current}'" if reader.current is not None else "between two cells"
+    return f"in {cell_name(reader.current)}" if reader.current is not None else "between two cells"
 
 
 def _stopped(why: str, reader: Reader) -> str:

@@ -1,7 +1,8 @@
 """What a release's visible checks compare with: the file checks.json beside the notebook.
 
 It travels with the exercise, so a student can read it. Whole numbers and texts stand there as
-salted hashes, which hide them from a glance and no more; arrays and numbers with a fraction stand
+salted hashes, which hide them from a glance and no more, with how many items of which kind a list
+has; arrays and numbers with a fraction stand
 there as values, because they differ a little between processors. A plain number that earns
 points is only checked for its form. No mark rests on this file: the grader never reads it.
 """
@@ -15,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from grading.compare import (
-    NOT_FINITE,
     compare,
     describe,
     failure,
+    is_finite,
     is_number,
     simplify,
     whole_number,
@@ -32,7 +33,7 @@ MAX_FILE_BYTES = 32 << 20
 _FORMS = ("a whole number", "a number", "a text", "a list")
 _FIELDS = {  # besides kind and hint
     "form": {"form"},
-    "hash": {"form", "salt", "hash"},
+    "hash": {"form", "items", "salt", "hash"},
     "value": {"value", "tolerance"},
 }
 
@@ -80,33 +81,34 @@ def entry(
             "kind": "hash",
             "hint": hint,
             "form": form,
+            "items": _item_forms(canonical),
             "salt": salt,
             "hash": _hash(canonical, salt),
         }
     return {"kind": "value", "hint": hint, "value": encode(value), "tolerance": tolerance}
 
 
-def judge(got: Value, entry: Mapping[str, Any]) -> Verdict:
+def judge(got: Value, stored: Mapping[str, Any]) -> Verdict:
     """Compare a student's value with one entry of checks.json.
 
     Raises `DamagedChecks` when the entry is not one that `entry()` makes.
     """
-    expected = _validate(entry)
-    if entry["kind"] == "value":
-        difference = compare(got, expected, entry["tolerance"])
+    expected = _validate(stored)
+    if stored["kind"] == "value":
+        difference = compare(got, expected, stored["tolerance"])
         return Verdict(difference is None, difference or "", form_only=False)
     if no_value := failure(got):
         return Verdict(False, no_value, form_only=False)
     canonical = _canonical(got)
-    if not _has_form(canonical, entry["form"]):
-        message = f"Expected {entry['form']}; yours is {describe(canonical)}."
+    if not _has_form(canonical, stored["form"]):
+        size = f" of {len(stored['items'])} items" if stored.get("items") else ""
+        message = f"Expected {stored['form']}{size}; yours is {describe(canonical)}."
         return Verdict(False, message, form_only=False)
-    if entry["kind"] == "form":
+    if stored["kind"] == "form":
         return Verdict(True, "", form_only=True)
-    if _hash(canonical, entry["salt"]) == entry["hash"]:
+    if _hash(canonical, stored["salt"]) == stored["hash"]:
         return Verdict(True, "", form_only=False)
-    noun = {"a text": "text", "a list": "list"}.get(entry["form"], "number")
-    return Verdict(False, f"This is not the right {noun}.", form_only=False)
+    return Verdict(False, _not_right(canonical, stored["items"]), form_only=False)
 
 
 def write(
@@ -167,26 +169,33 @@ def _parse(content: object) -> Checks:
     return Checks(content["assignment"], content["salt"], checks)
 
 
-def _validate(entry: object) -> Value:
+def _validate(stored: object) -> Value:
     """Refuse an entry that `entry()` does not make; give the value of one that has a value."""
-    if not isinstance(entry, Mapping) or entry.get("kind") not in ("form", "hash", "value"):
+    if not isinstance(stored, Mapping) or stored.get("kind") not in ("form", "hash", "value"):
         raise DamagedChecks("its kind is none of form, hash and value")
-    fields = _FIELDS[entry["kind"]]
-    if set(entry) != {"kind", "hint"} | fields:
+    fields = _FIELDS[stored["kind"]]
+    if set(stored) != {"kind", "hint"} | fields:
         raise DamagedChecks(f"its fields are not kind, hint, {', '.join(sorted(fields))}")
-    if not all(type(entry[field]) is str for field in ({"hint"} | fields) - {"value", "tolerance"}):
+    texts = ({"hint"} | fields) - {"value", "tolerance", "items"}
+    if not all(type(stored[field]) is str for field in texts):
         raise DamagedChecks("a field that must be a text is none")
-    if "form" in fields and entry["form"] not in _FORMS:
+    if "form" in fields and stored["form"] not in _FORMS:
         raise DamagedChecks(f"its form is none of {', '.join(_FORMS)}")
-    if entry["kind"] != "value":
+    if "items" in fields:
+        items = stored["items"]
+        if type(items) is not list or not all(type(item) is str for item in items):
+            raise DamagedChecks("its items are no list of texts")
+        if not set(items) <= set(_FORMS) or (items and stored["form"] != "a list"):
+            raise DamagedChecks(f"its items are not those of a list, of {', '.join(_FORMS)}")
+    if stored["kind"] != "value":
         return None
-    tolerance = entry["tolerance"]
+    tolerance = stored["tolerance"]
     if tolerance is not None and not (
         type(tolerance) in (int, float) and math.isfinite(tolerance) and tolerance >= 0
     ):
         raise DamagedChecks("its tolerance is not a finite number from 0 up")
     try:
-        value = decode(entry["value"])
+        value = decode(stored["value"])
         _refuse(value)
     except (Malformed, ValueError) as error:
         raise DamagedChecks(f"its value: {error}") from None
@@ -232,10 +241,30 @@ def _form(canonical: Value) -> str:
 
 def _has_form(canonical: Value, form: str) -> bool:
     if form in ("a whole number", "a number"):
-        if not is_number(canonical) or describe(canonical) == NOT_FINITE:
+        if not is_number(canonical) or not is_finite(canonical):
             return False
         return form == "a number" or whole_number(canonical) is not None
     return isinstance(canonical, list if form == "a list" else str)
+
+
+def _item_forms(canonical: Value) -> list[str]:
+    """Give the form of each item of a list; nothing for what is no list."""
+    return [_form(item) for item in canonical] if isinstance(canonical, list) else []
+
+
+def _not_right(canonical: Value, items: list[str]) -> str:
+    """Say what can be said of a wrong value without the right one: how many, of what kind."""
+    if not isinstance(canonical, list):
+        return f"This is not the right {'text' if isinstance(canonical, str) else 'number'}."
+    for index, (item, form) in enumerate(zip(canonical, items, strict=False)):
+        if not _has_form(item, form):
+            return (
+                f"This is not the right list: item [{index}] is {describe(item)}; "
+                f"{form} is expected."
+            )
+    if len(canonical) != len(items):
+        return f"This is not the right list: yours is {describe(canonical)}, expected {len(items)}."
+    return "This is not the right list: as many items as expected, but not all of them are right."
 
 
 def _hash(canonical: Value, salt: str) -> str:

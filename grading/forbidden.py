@@ -9,68 +9,99 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
-MAX_CHARACTERS = 200_000
-MAX_MAGIC_CHARACTERS = 20_000
-MAX_MAGICS = 50
+# Python takes some texts time that grows with the square of their length, so a cell is short.
+MAX_CELL_CHARACTERS = 20_000
+MAX_CHARACTERS = 100_000  # of all short cells together; the rest is searched for bare words
 MAX_NESTED_TEXTS = 3
 # Their text arguments name attributes, or are code.
 NAMING = {"getattr", "attrgetter", "methodcaller", "__getattribute__", "import_module"}
+NAMING |= {"__import__"}
 RUNNING = {"eval", "exec", "compile", "run_cell", "run_cell_magic", "run_line_magic", "system"}
 
+_Place = tuple[int, str]  # line and name
 
-def find(cells: Iterable[tuple[str, str]], names: Collection[str]) -> list[tuple[str, int, str]]:
-    """Return (cell, line, name) for each use of a forbidden name in (cell, source) pairs.
 
-    A function or class of the student's own that bears the name is no use of it.
+class Use(NamedTuple):
+    """A forbidden name in one cell: the first line it stands on, and on how many it does."""
+
+    cell: str
+    line: int
+    name: str
+    lines: int
+
+
+class _Cell(NamedTuple):
+    """A cell as it is read: its tree, or None, and its lines that are no Python, by number."""
+
+    source: str
+    tree: ast.Module | None
+    others: dict[int, str]
+
+
+def find(cells: Iterable[tuple[str, str]], names: Collection[str]) -> list[Use]:
+    """Return the uses of forbidden names in (cell, source) pairs, one for each cell and name.
+
+    A function or class of the student's own that bears the name is no use of it. Where a cell
+    cannot be read as Python, the bare word counts, even in a comment.
 
     >>> find([("a", "import torch.nn.functional as F\\nF.relu(1)")], ["relu"])
-    [('a', 2, 'relu')]
+    [Use(cell='a', line=2, name='relu', lines=1)]
     >>> find([("a", "def relu(x):\\n    return x\\nrelu(1)")], ["relu"])
     []
     """
     if not names:
         return []
     wanted = frozenset(names)
-    cells = list(cells)
-    trees = {cell: _parse(source) for cell, source in cells}
-    own = {name for tree in trees.values() if tree for name in _defined(tree, wanted)}
-    found: set[tuple[str, int, str]] = set()
-    for cell, source in cells:
-        tree = trees[cell]
-        if tree is None:
-            uses: Iterable[tuple[int, str]] = _words(source, wanted)
-        else:
-            uses = _uses(tree, wanted, own, MAX_NESTED_TEXTS)
-        found.update((cell, line, name) for line, name in uses)
-    order = {cell: index for index, (cell, _) in enumerate(cells)}
-    return sorted(found, key=lambda use: (order[use[0]], use[1], use[2]))
+    room = MAX_CHARACTERS
+    read: list[tuple[str, _Cell]] = []
+    for name, source in cells:
+        short = len(source) <= MAX_CELL_CHARACTERS
+        room -= len(source) if short else 0
+        read.append((name, _read(source) if short and room >= 0 else _Cell(source, None, {})))
+    own = {each for _, cell in read if cell.tree for each in _defined(cell.tree, wanted)}
+    found: list[Use] = []
+    for name, cell in read:
+        lines: dict[str, set[int]] = {}
+        for line, used in _uses_in_cell(cell, wanted, own):
+            lines.setdefault(used, set()).add(line)
+        found += sorted(Use(name, min(on), used, len(on)) for used, on in lines.items())
+    return found
+
+
+def _uses_in_cell(cell: _Cell, wanted: frozenset[str], own: set[str]) -> Iterator[_Place]:
+    if cell.tree is None:
+        yield from _words(cell.source, wanted)
+        return
+    yield from _uses(cell.tree, wanted, own, MAX_NESTED_TEXTS)
+    for number, text in cell.others.items():
+        for _, name in _uses_in_text(text, wanted, own, MAX_NESTED_TEXTS):
+            yield number, name
+
+
+def _read(source: str) -> _Cell:
+    tree = _parse(source)
+    if tree is not None:
+        return _Cell(source, tree, {})
+    # Perhaps with IPython's own lines. IPython's way of reading them can take hours.
+    lines = source.split("\n")
+    others = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text.startswith(("%", "!", "?")) or text.endswith("?"):
+            others[number] = re.sub(r"^(%%?\w*|[!?]+)|\?+$", "", text).strip()
+            lines[number - 1] = line[: len(line) - len(line.lstrip())] + "pass"
+    return _Cell(source, _parse("\n".join(lines)) if others else None, others)
 
 
 def _parse(source: str) -> ast.Module | None:
-    """Return the syntax tree; an empty one for what is no Python, None for what is too much."""
-    if len(source) > MAX_CHARACTERS:
+    """Return the syntax tree; None for what cannot be read, or not in reasonable time."""
+    if len(source) > MAX_CELL_CHARACTERS:
         return None
     try:
         return ast.parse(source)
-    except SyntaxError:
-        return _parse_magics(source)
-    except (ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _parse_magics(source: str) -> ast.Module | None:
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    # IPython reads the cell anew for each magic: without a limit a cell could keep us for hours.
-    if len(source) > MAX_MAGIC_CHARACTERS or len(re.findall(r"[%!?]", source)) > MAX_MAGICS:
-        return None
-    try:
-        manager = TransformerManager()  # type: ignore[no-untyped-call]
-        return ast.parse(manager.transform_cell(source))
-    except SyntaxError:
-        return ast.Module(body=[], type_ignores=[])  # It cannot run either.
-    except (ValueError, RecursionError, MemoryError, RuntimeError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
@@ -85,9 +116,7 @@ def _defined(tree: ast.AST, wanted: frozenset[str]) -> set[str]:
     return own & wanted
 
 
-def _uses(
-    tree: ast.AST, wanted: frozenset[str], own: set[str], nested: int
-) -> Iterator[tuple[int, str]]:
+def _uses(tree: ast.AST, wanted: frozenset[str], own: set[str], nested: int) -> Iterator[_Place]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in wanted - own:
             yield node.lineno, node.id
@@ -108,7 +137,7 @@ def _uses(
 
 def _uses_in_texts(
     call: ast.Call, wanted: frozenset[str], own: set[str], nested: int
-) -> Iterator[tuple[int, str]]:
+) -> Iterator[_Place]:
     function = call.func
     called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     for argument in [*call.args, *(keyword.value for keyword in call.keywords)]:
@@ -120,11 +149,16 @@ def _uses_in_texts(
                 if part in wanted:
                     yield call.lineno, part
         elif called in RUNNING and nested:
-            tree = _parse(text)
-            inside = _words(text, wanted) if tree is None else _uses(tree, wanted, own, nested - 1)
-            for line, name in inside:
+            for line, name in _uses_in_text(text, wanted, own, nested):
                 # The text of a %%magic starts on the line below it.
                 yield call.lineno + (line if called == "run_cell_magic" else 0), name
+
+
+def _uses_in_text(
+    text: str, wanted: frozenset[str], own: set[str], nested: int
+) -> Iterator[_Place]:
+    tree = _parse(text)
+    return _words(text, wanted) if tree is None else _uses(tree, wanted, own, nested - 1)
 
 
 def _text(node: ast.AST) -> str | None:
@@ -147,8 +181,12 @@ def _text(node: ast.AST) -> str | None:
     return "".join(parts)
 
 
-def _words(source: str, wanted: frozenset[str]) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(source.split("\n"), 1):
-        for name in wanted:
-            if re.search(rf"\b{re.escape(name)}\b", line):
-                yield number, name
+def _words(source: str, wanted: frozenset[str]) -> Iterator[_Place]:
+    present = [re.escape(name) for name in sorted(wanted) if name in source]
+    if not present:
+        return
+    line, counted = 1, 0
+    for match in re.finditer(rf"\b(?:{'|'.join(present)})\b", source):
+        line += source.count("\n", counted, match.start())
+        counted = match.start()
+        yield line, match[0]

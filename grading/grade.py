@@ -7,7 +7,7 @@ the check's own test cell, and equals the instructor's.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -16,16 +16,25 @@ from grading import forbidden
 from grading.assignment import Assignment, Check, Notebook
 from grading.compare import compare
 from grading.job import Run
+from grading.plain import one_line
 from grading.rebuild import Rebuilt, RebuiltCell, jobs, rebuild
 from grading.reference import Reference, received, secret_key
+from grading.runs import Findings, find_stops, place, run_both
 from grading.sandbox import Sandbox, SandboxError
 from grading.submission import Submission
-from grading.values import Value
+from grading.values import Raised, Value
+from grading.walls import OWN_PACKAGES
 
+# Reasons are stored, sent to pages and read by people, and a student can make many.
+MAX_REASONS = 30
+MAX_REASON_CHARACTERS = 300
 NOTHING_ARRIVED = "no value arrived"
+NOT_JUDGED = "not judged; see above"
 SEVERAL_ARRIVED = "more than one value arrived, so none counts: call this check only in its cell"
-HIDDEN_UNFINISHED = "Running the hidden tests did not finish; what they sent before that counts."
 NOT_IN_GENERAL = "right for this input; it earns points when it is right for others as well"
+# What stands in place of a status where nothing was graded in this run.
+ALREADY = "already graded"
+NOT_GRADED = "not graded"
 
 
 class Status(StrEnum):
@@ -109,14 +118,11 @@ def grade(
     Raises:
         SandboxError: The machine lacks a wall; nothing can be said about the submission.
     """
-    problems = list(submission.problems)
-    warnings = list(submission.warnings)
-    details: list[str] = []
+    found = Findings(list(submission.problems), list(submission.warnings))
     notebooks = []
     key = secret_key(secret, assignment.name)
     files = {**assignment.files, **submission.files}
     for notebook in assignment.notebooks:
-        found = _Findings(problems, warnings, details)
         try:
             rebuilt = rebuild(notebook, submission.notebooks.get(notebook.id))
             graded = _grade_notebook(
@@ -125,23 +131,25 @@ def grade(
         except SandboxError:
             raise
         except Exception as error:  # A hole in the grader must not stop the others.
-            problems.append(
+            found.problems.append(
                 f"The grader itself failed on notebook {notebook.id} ({type(error).__name__}). "
-                "This is not the student's fault; a person has to look."
+                "This is not your fault; a person will look at it."
             )
-            details.append(traceback.format_exc())
+            found.details.append(traceback.format_exc())
             graded = _ungraded(notebook)
         notebooks.append(graded)
-    status = Status.ATTENTION if problems else Status.WARNINGS if warnings else Status.GRADED
+    status = Status.ATTENTION if found.problems else Status.GRADED
+    if status is Status.GRADED and found.warnings:
+        status = Status.WARNINGS
     return Outcome(
         student_id=submission.student_id,
         assignment=assignment.name,
         status=status,
-        reasons=tuple(dict.fromkeys(problems + warnings)),
+        reasons=_some(dict.fromkeys(found.problems + found.warnings)),
         notebooks=tuple(notebooks),
         timestamp=submission.timestamp,
         digest=submission.digest,
-        details="\n".join(details),
+        details="\n".join(found.details),
     )
 
 
@@ -158,7 +166,10 @@ def unshowable(outcome: Outcome, error: Exception) -> Outcome:
         )
         for graded in outcome.notebooks
     )
-    reason = f"The grader could not show this submission ({type(error).__name__})."
+    reason = (
+        f"The grader could not show your work here ({type(error).__name__}). "
+        "This is not your fault; a person will look at it."
+    )
     return replace(
         outcome,
         status=Status.ATTENTION,
@@ -168,11 +179,12 @@ def unshowable(outcome: Outcome, error: Exception) -> Outcome:
     )
 
 
-@dataclass(frozen=True)
-class _Findings:
-    problems: list[str]
-    warnings: list[str]
-    details: list[str]
+def _some(reasons: Iterable[str]) -> tuple[str, ...]:
+    """Return as many reasons as anybody reads, each of them short."""
+    texts = [one_line(reason, MAX_REASON_CHARACTERS) for reason in reasons]
+    if len(texts) <= MAX_REASONS:
+        return tuple(texts)
+    return (*texts[: MAX_REASONS - 1], f"... and {len(texts) - MAX_REASONS + 1} more.")
 
 
 def _grade_notebook(
@@ -183,29 +195,16 @@ def _grade_notebook(
     files: Mapping[str, bytes],
     key: str,
     sandbox: Sandbox,
-    found: _Findings,
+    found: Findings,
 ) -> NotebookGrade:
     found.problems.extend(rebuilt.problems)
     found.warnings.extend(rebuilt.warnings)
     found.problems.extend(
-        f"{_place(place)}, line {line} uses {name}, which this task does not allow."
-        for place, line, name in forbidden.find(_students_code(rebuilt), assignment.forbidden_calls)
+        _forbidden(use) for use in forbidden.find(_students_code(rebuilt), _not_allowed(assignment))
     )
-    released, hidden = jobs(rebuilt, files, key)
-    run_a = sandbox.run(released)
-    run_b = sandbox.run(hidden)
-    if run_a.ended != "finished":
-        found.problems.append(f"Running the notebook did not finish: {run_a.reason or run_a.ended}")
-    if run_b.ended != "finished":
-        # How and where it ended is the student's choice there, and could carry hidden text out.
-        found.problems.append(HIDDEN_UNFINISHED)
-        found.details.append(f"hidden tests of {notebook.id}: {run_b.reason or run_b.ended}")
-    found.warnings.extend(
-        f"{_place(cell)} took longer than {assignment.limits.cell_seconds:g} seconds "
-        "and was stopped."
-        for cell, cell_run in run_a.cells.items()
-        if cell_run.state == "timed out" and run_a.ended == "finished"
-    )
+    released, hidden = jobs(rebuilt, files, key, notebook.checks)
+    run_a, run_b = run_both(sandbox, released, hidden, rebuilt)
+    find_stops(notebook, rebuilt, run_a, run_b, assignment.limits.cell_seconds, found)
     results = _results(notebook, reference, run_a, run_b)
     cells = {}
     for cell in notebook.cells:
@@ -224,11 +223,20 @@ def _results(
 ) -> dict[str, CheckResult]:
     """Judge every check; a visible one by the run people see, a hidden one by the other."""
     results: dict[str, CheckResult] = {}
+    arrived = {
+        check.name: received(run_b if check.hidden else run_a, check) for check in notebook.checks
+    }
+    without = {
+        name for name, values in arrived.items() if not values or isinstance(values[0], Raised)
+    }
     for check in sorted(notebook.checks, key=lambda check: not check.hidden):
-        run, expected = (run_b, reference.hidden) if check.hidden else (run_a, reference.visible)
-        wrong = _what_is_wrong(received(run, check), expected[check.name], check.tolerance)
+        expected = reference.hidden if check.hidden else reference.visible
+        wrong = _what_is_wrong(arrived[check.name], expected[check.name], check.tolerance)
         if check.hidden:
+            twins = {twin.name for twin in notebook.checks if twin.twin == check.name}
             said = "" if wrong is None else check.feedback
+            if check.name in without and twins & without:
+                said = NOT_JUDGED  # The visible check says already what is the matter.
         elif wrong is not None:
             said = f"{wrong.rstrip('.')}. {check.hint}".strip()
         else:
@@ -270,8 +278,17 @@ def _students_code(rebuilt: Rebuilt) -> list[tuple[str, str]]:
     ]
 
 
-def _place(cell: str) -> str:
-    return f"Added cell {cell[1:]}" if cell.startswith("+") else f"Cell {cell}"
+def _not_allowed(assignment: Assignment) -> set[str]:
+    """Return the forbidden names, with the course's packages that the sandbox does not hold."""
+    return {*assignment.forbidden_calls, *OWN_PACKAGES} - {"grading", *assignment.modules}
+
+
+def _forbidden(use: forbidden.Use) -> str:
+    further = "" if use.lines == 1 else f" (and {use.lines - 1:,} more)"
+    return (
+        f"{place(use.cell)}, line {use.line}{further}, uses {use.name}, which this exercise does "
+        "not allow."
+    )
 
 
 def _ungraded(notebook: Notebook) -> NotebookGrade:

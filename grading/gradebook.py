@@ -15,7 +15,7 @@ from grading.assignment import Assignment, Notebook
 from grading.course import Course
 from grading.grade import NotebookGrade, Outcome, Status
 from grading.plain import for_comment
-from grading.release import use_own_programs
+from grading.programs import use_own_programs
 
 BUSY_SECONDS = 60.0
 BUSY_MILLISECONDS = 30_000  # how long SQLite itself waits
@@ -57,21 +57,23 @@ class GradebookWriter:
         self._gradebook.close()
 
     def knows(self, assignment: Assignment) -> bool:
-        """Say whether the gradebook holds this assignment's graded cells as they are now."""
+        """Say whether the gradebook holds this assignment's notebooks and cells as they are now."""
         known: set[tuple[object, ...]] = set()
         for row in self._notebooks(assignment.name):
+            known.add((row.name,))
             known |= {(row.name, cell.name) for cell in row.solution_cells}
             known |= {
                 (row.name, cell.name, cell.max_score, cell.cell_type) for cell in row.grade_cells
             }
         wanted: set[tuple[object, ...]] = set()
         for notebook in assignment.notebooks:
+            wanted.add((notebook.id,))
             for cell in notebook.cells:
                 if cell.role in ("solution", "written"):
                     wanted.add((notebook.id, cell.id))
                 if cell.role in ("test", "written"):
                     wanted.add((notebook.id, cell.id, cell.points, cell.type))
-        return bool(wanted) and known == wanted
+        return known == wanted
 
     def students(self, assignment: str) -> set[str]:
         """Return the ids of the students who have a submission of the assignment."""
@@ -84,8 +86,10 @@ class GradebookWriter:
     def write(self, outcome: Outcome, *, same_work: bool) -> None:
         """Store one outcome, all of it or nothing.
 
-        ``same_work`` says that this very submission was graded before: then marks given by hand
-        stay settled unless the automatic score moved.
+        ``same_work`` says that this very submission was graded before: then what a person has
+        settled stays so, marks and flags alike, unless the automatic score or the reasons moved.
+        Reasons are kept in the comment on the first answer; without answers there is none, and
+        work that needs attention is flagged each time.
 
         Raises:
             GradebookError: It cannot be written; nothing of this outcome is stored.
@@ -128,8 +132,12 @@ class GradebookWriter:
                 session, SubmittedNotebook, notebook_id=row.id, assignment_id=submission.id
             )
             graded = graded_by_id[row.name]
-            _store_grades(session, row, notebook, graded, outcome, same_work)
-            _store_comments(session, row, notebook, graded, outcome)
+            answers = _answers(session, row, notebook, graded)
+            news = outcome.status is Status.ATTENTION and not (
+                same_work and answers and _reasons(outcome) in (answers[0].auto_comment or "")
+            )
+            _store_grades(session, row, notebook, graded, outcome, same_work, news)
+            _store_comments(answers, notebook, graded, outcome, news)
             session.flush()
             session.expire(notebook)  # Its score is summed up by the database.
             notebook.late_submission_penalty = self._late_penalties.of(submission, notebook)
@@ -170,7 +178,12 @@ def _store_grades(
     graded: NotebookGrade,
     outcome: Outcome,
     same_work: bool,
+    news: bool,
 ) -> None:
+    """Write the automatic scores, and ask for a person where there is something to look at.
+
+    ``news`` says that the work needs attention for reasons that no person has seen yet.
+    """
     from nbgrader.api import Grade
 
     for cell in row.grade_cells:
@@ -178,40 +191,51 @@ def _store_grades(
         points = graded.cells[cell.name].points
         moved = grade.auto_score != points or not same_work
         grade.auto_score = points
-        if outcome.status is Status.ATTENTION:
+        by_hand = grade.manual_score is not None
+        if news or (points is None and not by_hand):
             grade.needs_manual_grade = True
-        elif grade.manual_score is None:
-            grade.needs_manual_grade = points is None
-        elif moved:
-            grade.needs_manual_grade = True
+        elif by_hand or outcome.status is Status.ATTENTION:
+            grade.needs_manual_grade = grade.needs_manual_grade or moved
+        else:
+            grade.needs_manual_grade = False
 
 
-def _store_comments(
-    session: Any, row: Any, notebook: Any, graded: NotebookGrade, outcome: Outcome
-) -> None:
-    """Write the automatic comments; the first one carries the reason for a flag, and whose it is.
-
-    nbgrader has comments on answers only, so a notebook without one is flagged for good.
-    """
+def _answers(session: Any, row: Any, notebook: Any, graded: NotebookGrade) -> list[Any]:
+    """Return nbgrader's comments on the answers, in the notebook's order; it has no others."""
     from nbgrader.api import Comment
 
     order = [cell.id for cell in graded.notebook.cells]
-    answers = sorted(row.solution_cells, key=lambda cell: order.index(cell.name))
-    for index, cell in enumerate(answers):
-        comment = _find_or_add(session, Comment, cell_id=cell.id, notebook_id=notebook.id)
+    cells = sorted(row.solution_cells, key=lambda cell: order.index(cell.name))
+    return [
+        _find_or_add(session, Comment, cell_id=cell.id, notebook_id=notebook.id) for cell in cells
+    ]
+
+
+def _store_comments(
+    answers: list[Any], notebook: Any, graded: NotebookGrade, outcome: Outcome, news: bool
+) -> None:
+    """Write the automatic comments; the first one carries the reason for a flag, and whose it is.
+
+    A notebook without answers has no comment, so it is flagged for good.
+    """
+    for index, comment in enumerate(answers):
         before = comment.auto_comment or ""
-        parts = [NO_RESPONSE] if cell.name not in graded.rebuilt.changed else []
+        parts = [NO_RESPONSE] if comment.name not in graded.rebuilt.changed else []
         if index == 0:
             by_grader = before.startswith(FLAGGED_HERE)
             if outcome.status is Status.ATTENTION:
-                by_person = notebook.flagged and not by_grader
-                start = FLAGGED_BEFORE if by_person else FLAGGED_HERE
-                parts.insert(0, start + for_comment(" ".join(outcome.reasons)))
+                by_person = notebook.flagged if news else before.startswith(FLAGGED_BEFORE)
+                start = FLAGGED_BEFORE if by_person and not by_grader else FLAGGED_HERE
+                parts.insert(0, start + _reasons(outcome))
             elif by_grader:
                 notebook.flagged = False
         comment.auto_comment = " ".join(parts) or None
-    if outcome.status is Status.ATTENTION:
+    if news:
         notebook.flagged = True
+
+
+def _reasons(outcome: Outcome) -> str:
+    return for_comment(" ".join(outcome.reasons))
 
 
 def _find_or_add(session: Any, table: Any, **key: Any) -> Any:

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grading.assignment import Assignment, Check, Notebook
-from grading.compare import compare, simplify
+from grading.assignment_sandbox import sandbox_for
+from grading.compare import TOLERANCES, compare, simplify
 from grading.course import Course
 from grading.job import Job, Run
 from grading.rebuild import Rebuilt, jobs, solved
@@ -28,6 +29,8 @@ from grading.values import Array, Raised, Unsupported, Value
 SMALL = 10
 ANOTHER_SECRET = "not the course's secret: a hidden input must differ under it"
 SIDE_BY_SIDE = 2
+# A student may answer in any dtype, and the coarsest meets the widest tolerance.
+COARSEST = max(TOLERANCES.values())
 
 
 def value_flaws(course: Course, assignment: Assignment) -> list[str]:
@@ -37,9 +40,7 @@ def value_flaws(course: Course, assignment: Assignment) -> list[str]:
         AssignmentError: The solution does not run, or two runs of it disagree.
         SandboxError: The machine lacks a wall.
     """
-    sandbox = Sandbox(
-        modules=[course.root / module for module in assignment.modules], limits=assignment.limits
-    )
+    sandbox = sandbox_for(course, assignment)
     key = secret_key(course.secret(), assignment.name)
     flaws = []
     for notebook in assignment.notebooks:
@@ -89,14 +90,18 @@ def _check_flaws(check: Check, right: Value, values: Mapping[str, Value]) -> Ite
     def same(value: Value) -> bool:
         return compare(value, right, check.tolerance) is None
 
+    def passes(value: Value) -> bool:
+        """Tell whether a false answer would count, given in whatever dtype suits it best."""
+        return compare(value, right, max(check.tolerance or 0.0, COARSEST)) is None
+
     reason = refusal(right)
     if reason is not None:
         yield f"its value is {reason}; check the value it was computed from"
         return
     for name, constant in constants(right).items():
-        if same(constant):
+        if passes(constant):
             yield f"an answer of {name} passes it; choose inputs whose result is not constant"
-    if same(values["first argument"]) and not same(values["raising"]):
+    if passes(values["first argument"]) and not passes(values["raising"]):
         yield (
             "functions that return their first argument pass it; choose inputs that tell a right "
             "answer from none, or check a raw value of each function"
@@ -107,11 +112,8 @@ def _check_flaws(check: Check, right: Value, values: Mapping[str, Value]) -> Ite
             "inputs from a generator of their own and name every dtype, .to(dtype) for layers"
         )
     other = values.get("other secret")
-    if check.hidden and not _is_plain(right) and other is not None and same(other):
+    if check.hidden and not _is_plain(right) and other is not None and passes(other):
         yield "its value does not hang on the course's secret; make its inputs with seed(...)"
-
-
-# --- values that a guess gives ----------------------------------------------------------------
 
 
 def refusal(value: Value) -> str | None:
@@ -205,9 +207,6 @@ def _is_plain(value: Value) -> bool:
 
 def _value(values: Sequence[Value]) -> Value:
     return values[0] if len(values) == 1 else Raised("NoValue", f"{len(values)} values arrived")
-
-
-# --- false solutions --------------------------------------------------------------------------
 
 
 def stubbed(notebook: Notebook, *, raising: bool) -> Rebuilt:

@@ -6,13 +6,15 @@ done, and one without is graded again. So a batch may be killed anywhere.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
+import math
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from typing import Any
 from grading.course import Course
 
 FORMAT = 1
+PRIVATE = 0o600
+LEFT_BEHIND_SECONDS = 3600  # No write takes so long: whoever began it was killed.
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,14 @@ class Record:
     assignment: str = ""
 
 
+def private_folder(course: Course) -> Path:
+    """Return .grading, open to its owner alone, whoever made it first."""
+    course.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if course.state.stat().st_mode & 0o077:
+        course.state.chmod(0o700)
+    return course.state
+
+
 def folder(course: Course, assignment: str) -> Path:
     """Return where the records of one assignment lie."""
     return course.state / "results" / assignment
@@ -56,9 +68,10 @@ def path_of(course: Course, assignment: str, student_id: str) -> Path:
 
 def save(course: Course, assignment: str, record: Record) -> None:
     """Write one record, whole or not at all."""
+    private_folder(course)
     content = {"format": FORMAT, **asdict(record)}
     text = json.dumps(content, ensure_ascii=True, indent=1, sort_keys=True) + "\n"
-    write_file(path_of(course, assignment, record.student_id), text.encode("ascii"), mode=0o600)
+    write_file(path_of(course, assignment, record.student_id), text.encode("ascii"), mode=PRIVATE)
 
 
 def load(course: Course, assignment: str) -> dict[str, Record]:
@@ -77,22 +90,38 @@ def _read(path: Path) -> Record | None:
         if content.pop("format") != FORMAT:
             return None
         content["reasons"] = tuple(content["reasons"])
-        return Record(**content)
+        record = Record(**content)
+        return record if _is_whole(record) else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def write_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+def _is_whole(record: Record) -> bool:
+    """Say whether every field is of its type, as it is unless somebody edited the file."""
+    texts = (
+        *(record.student_id, record.digest, record.status, record.graded_at),
+        *(record.details, record.assignment, *record.reasons),
+    )
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(type(number) in (int, float) for number in (record.score, record.max_score))
+        and math.isfinite(record.score + record.max_score)
+        and isinstance(record.written, bool)
+    )
+
+
+def write_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     """Write a file so that a reader, or a kill, finds the old or the new one, never a part.
 
-    One process at a time: what a killed one left half-written, the next one writes over.
+    Several may write the same file at once: one of them is last. The umask narrows ``mode``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}.new")
+    start = f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}-"
+    _remove_what_was_left_behind(path.parent, start)
+    new = path.with_name(f"{start}{secrets.token_hex(8)}.new")
     try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -101,14 +130,22 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         new.unlink(missing_ok=True)
 
 
-@contextmanager
+def _remove_what_was_left_behind(folder: Path, start: str) -> None:
+    """Remove what a killed process began to write of this same file."""
+    for old in folder.glob(f"{start}*.new"):
+        with contextlib.suppress(FileNotFoundError):  # Another one does the same.
+            if time.time() - old.stat().st_mtime > LEFT_BEHIND_SECONDS:
+                old.unlink()
+
+
+@contextlib.contextmanager
 def locked(course: Course, progress: Callable[[str], None]) -> Iterator[None]:
     """Hold the course's writer lock; say so when another process has it, and wait.
 
     The lock goes with the process: a killed grader leaves none behind.
     """
-    course.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(course.state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = private_folder(course) / "lock"
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
     try:
         told = False
         while True:
@@ -123,15 +160,3 @@ def locked(course: Course, progress: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def printable(text: str) -> str:
-    r"""Return text that is safe on a terminal: control characters become escapes.
-
-    >>> printable("an\x1b[31m\nred")
-    'an\\x1b[31m\\nred'
-    """
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import dataclasses
 import hashlib
 import hmac
@@ -17,10 +15,11 @@ from grading import records
 from grading.assignment import Assignment, AssignmentError, Check, Notebook
 from grading.compare import compare
 from grading.course import Course
-from grading.job import Run
+from grading.job import CellRun, Run, cell_name
+from grading.plain import one_line
 from grading.rebuild import jobs, solved
 from grading.sandbox import Sandbox
-from grading.values import Array, Malformed, Raised, Unsupported, Value, decode, encode
+from grading.values import Malformed, Raised, Unsupported, Value, decode, encode
 
 FORMAT = 1
 # Two runs of one solution on one machine: only rounding in another order may differ.
@@ -65,22 +64,25 @@ def reference(
     hidden = [check for check in notebook.checks if check.hidden]
     found = []
     for job, checks, what in ((job_a, visible, "released"), (job_b, hidden, "hidden")):
+        # The solution's outputs hold no secret, and say what went wrong.
+        job = dataclasses.replace(job, outputs=True)
         first, again = sandbox.run(job), sandbox.run(job)
         where = f"notebook {notebook.id}, solution with the {what} tests"
-        flaws = [*_flaws(where, first, checks), *_disagreements(where, first, again, checks)]
+        flaws = _flaws(where, first, checks) or [
+            f"{flaw} (in the second run of the same text)" for flaw in _flaws(where, again, checks)
+        ]
+        flaws = flaws or _disagreements(where, first, again, checks)
         if flaws:
             raise AssignmentError(assignment.name, flaws)
         found.append({check.name: received(first, check)[0] for check in checks})
     made = Reference(visible=found[0], hidden=found[1])
     content = {
         "format": FORMAT,
-        "visible": {name: _wire(value) for name, value in made.visible.items()},
-        "hidden": {name: _wire(value) for name, value in made.hidden.items()},
+        "visible": {name: encode(value) for name, value in made.visible.items()},
+        "hidden": {name: encode(value) for name, value in made.hidden.items()},
     }
-    # Another process may make the same file at the same time; then one of the two stays.
-    with contextlib.suppress(FileNotFoundError):
-        records.write_file(path, json.dumps(content).encode("ascii"), mode=0o600)
-    path.parent.chmod(0o700)
+    records.private_folder(course)
+    records.write_file(path, json.dumps(content).encode("ascii"), mode=records.PRIVATE)
     return made
 
 
@@ -96,6 +98,9 @@ def received(run: Run, check: Check) -> list[Value]:
 def _flaws(where: str, run: Run, checks: list[Check]) -> list[str]:
     if run.ended != "finished":
         return [f"{where}: the run did not finish: {run.reason or run.ended}"]
+    for cell, cell_run in run.cells.items():
+        if cell_run.state != "ok":
+            return [f"{where}: {cell_name(cell)} {_how_it_ended(cell_run)}"]
     flaws = []
     for check in checks:
         values = received(run, check)
@@ -112,6 +117,22 @@ def _flaws(where: str, run: Run, checks: list[Check]) -> list[str]:
     return flaws
 
 
+def _how_it_ended(run: CellRun) -> str:
+    if run.state == "error":
+        told = (
+            f"{output.get('ename', '')}: {output.get('evalue', '')}"
+            for output in run.outputs
+            if output.get("output_type") == "error"
+        )
+        return f"raises {one_line(next(told, 'an error'))}"
+    if run.state == "timed out":
+        return (
+            "was stopped, since it took too long; if the machine is busy, try again when it is "
+            "not, else give it more cell_seconds"
+        )
+    return "was not run"
+
+
 def _unusable(value: Value) -> Raised | Unsupported | None:
     """Return what makes a value no reference, also where it stands inside a list."""
     if isinstance(value, list):
@@ -120,19 +141,16 @@ def _unusable(value: Value) -> Raised | Unsupported | None:
 
 
 def _disagreements(where: str, first: Run, again: Run, checks: list[Check]) -> list[str]:
+    """Compare two runs that have no flaws: one value of each check arrived in both."""
     flaws = []
     for check in checks:
         one, two = received(first, check), received(again, check)
-        if len(one) != 1 or not two or _unusable(one[0]):
-            continue  # `_flaws` names it.
-        difference = "it arrived twice" if len(two) > 1 else compare(two[0], one[0], AGREEMENT)
+        difference = compare(two[0], one[0], AGREEMENT)
         if difference is not None:
             flaws.append(
                 f"{where}, cell {check.cell!r}, check {check.name!r}: two runs of the solution "
                 f"disagree ({difference}); take every random number from seed(...)"
             )
-    if again.ended != "finished" and first.ended == "finished":
-        flaws.append(f"{where}: the second run did not finish: {again.reason or again.ended}")
     return flaws
 
 
@@ -174,13 +192,3 @@ def _read(path: Path, notebook: Notebook) -> Reference | None:
     if any(set(parts[part]) != wanted[part] for part in wanted):
         return None
     return Reference(visible=parts["visible"], hidden=parts["hidden"])
-
-
-def _wire(value: Value) -> Any:
-    """Return a value as `encode` would have written it inside."""
-    if isinstance(value, Array):
-        data = base64.b64encode(value.data).decode("ascii")
-        return {"array": {"dtype": value.dtype, "shape": list(value.shape), "data": data}}
-    if isinstance(value, list):
-        return {"list": [_wire(item) for item in value]}
-    return encode(value)

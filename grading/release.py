@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sysconfig
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,12 +15,13 @@ from typing import Any
 
 from grading import expected
 from grading.assignment import Assignment, AssignmentError, Notebook, load
+from grading.assignment_sandbox import sandbox_for
 from grading.compare import compare
 from grading.course import Course
 from grading.lint import lint
+from grading.programs import use_own_programs
 from grading.records import locked
 from grading.reference import reference
-from grading.sandbox import Sandbox
 from grading.values import decode
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -46,6 +45,7 @@ def release(
         AssignmentError: The assignment has flaws, by :func:`grading.lint.lint`; all are listed.
         ReleaseError: nbgrader refused, or its result is not what was expected.
         SandboxError: The machine lacks a wall.
+        ProgramError: nbgrader's own helper for a new gradebook cannot be started.
     """
     flaws = lint(course, name)
     if flaws:
@@ -89,17 +89,6 @@ def register(course: Course, name: str) -> None:
     _register(course, load(course, name))
 
 
-def use_own_programs() -> None:
-    """Let nbgrader find ``alembic``, which it starts by name, beside this Python."""
-    scripts = sysconfig.get_path("scripts")
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    if scripts not in folders:
-        os.environ["PATH"] = os.pathsep.join([scripts, *folders])
-
-
-# --- making it --------------------------------------------------------------------------------
-
-
 def _make(course: Course, assignment: Assignment, folder: Path) -> Path:
     """Make the release inside an empty folder and return its path."""
     made = _generate(assignment, folder, database_url=None)
@@ -126,9 +115,7 @@ def _make(course: Course, assignment: Assignment, folder: Path) -> Path:
 
 def _entries(course: Course, assignment: Assignment, salt: str) -> dict[str, dict[str, Any]]:
     """Return what checks.json holds: the visible checks with the solution's values."""
-    sandbox = Sandbox(
-        modules=[course.root / module for module in assignment.modules], limits=assignment.limits
-    )
+    sandbox = sandbox_for(course, assignment)
     entries = {}
     for notebook in assignment.notebooks:
         values = reference(course, assignment, notebook, sandbox).visible
@@ -230,19 +217,13 @@ def _refuse_surprises(notebook: Notebook, path: Path) -> None:
     if texts != [cell.released for cell in notebook.cells]:
         raise ReleaseError(
             f"nbgrader released other cells of {notebook.id!r} than the grader works out; "
-            "grading.assignment no longer follows this version of nbgrader"
+            "grading.marks no longer follows this version of nbgrader"
         )
-
-
-# --- the gradebook ----------------------------------------------------------------------------
 
 
 def _register(course: Course, assignment: Assignment) -> None:
     with tempfile.TemporaryDirectory(prefix="register-") as temporary:
         _generate(assignment, Path(temporary), course.database_url)
-
-
-# --- old and new ------------------------------------------------------------------------------
 
 
 def _differences(made: Path, old: Path) -> list[str]:
@@ -288,12 +269,15 @@ def _same_entry(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) ->
 
 def _put_in_place(made: Path, target: Path, aside: Path) -> None:
     """Move a release to its place, the old one aside; if that fails, the old one comes back."""
-    had_old = target.is_symlink() or target.exists()
-    if had_old:
-        target.rename(aside)
     try:
+        if _is_there(target):
+            target.rename(aside)
         made.rename(target)
-    except OSError:
-        if had_old:
+    except BaseException:  # Ctrl-C too.
+        if _is_there(aside) and not _is_there(target):
             aside.rename(target)
         raise
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_symlink() or path.exists()

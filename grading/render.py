@@ -18,20 +18,31 @@ import nbformat
 from grading.assignment import Cell
 from grading.grade import CellGrade, NotebookGrade, Outcome, Status
 from grading.job import CellRun
-from grading.markdown import safe_html
-from grading.plain import clean, clean_source, one_line, picture
+from grading.markdown import MAX_CHARACTERS, safe_html
+from grading.plain import PICTURE_TYPES, clean, clean_source, one_line, picture
 from grading.rebuild import RebuiltCell
+from grading.release import KEPT_METADATA
 
 Made = dict[str, Any]  # a cell or an output, in nbformat 4's form
 
-KEPT_METADATA = ("kernelspec", "language_info")
+NOTEBOOK_METADATA = ("kernelspec", "language_info")
 MAX_CELL_TEXT = 100_000
 MAX_NOTEBOOK_TEXT = 2_000_000
 MAX_NOTEBOOK_MARKDOWN = 40_000
+# Code is coloured by regular expressions that take some texts time by the square of their length.
+MAX_CODE = 20_000
+MAX_CODE_LINES = 1_000
+MAX_CODE_LINE = 1_000
+MAX_BLANK_LINES = 3
+MAX_NOTEBOOK_CODE = 100_000
 MAX_CELL_OUTPUTS = 100
-MAX_NOTEBOOK_PICTURES = 40
+MAX_NOTEBOOK_PICTURES = 20
 MAX_NOTEBOOK_PICTURE_CHARACTERS = 12_000_000
+NO_PICTURE = "[A picture is left out: it is damaged, too large or of another kind.]\n"
 CUT = "\n[The rest is left out: too long.]"
+CODE_CUT = "\n# [The rest is left out: too long.]"
+LINE_CUT = "  # [The rest of this line is left out: too long.]"
+ADDED = "<strong>Added by the student:</strong>"
 PRINTED = "── Printed while this cell ran ──"
 
 
@@ -47,13 +58,18 @@ def render(graded: NotebookGrade, outcome: Outcome, checksums: Mapping[str, str]
     for cell in graded.rebuilt.cells:
         original = instructors.get(cell.id) if cell.role != "carried" else None
         if original is None:
+            # In front of it stands our word, so that it cannot pass for a page's head or a report.
+            cells.append(_cell("markdown", ADDED))
             made = _students_cell(cell, budget)
         else:
             made = _instructors_cell(cell, original, graded, budget)
             if cell.id in checksums:
                 made["metadata"]["nbgrader"]["checksum"] = checksums[cell.id]
         if made["cell_type"] == "code":
-            made |= {"outputs": _outputs(cell.id, graded, budget), "execution_count": None}
+            outputs = _outputs(cell.id, graded, budget)
+            if original is None and outputs:
+                outputs.insert(0, _stream(f"{PRINTED}\n"))
+            made |= {"outputs": outputs, "execution_count": None}
             if _ran(graded, cell.id):
                 number += 1
                 made["execution_count"] = number
@@ -63,7 +79,7 @@ def render(graded: NotebookGrade, outcome: Outcome, checksums: Mapping[str, str]
     metadata = graded.notebook.metadata
     document = {
         "cells": cells,
-        "metadata": {name: metadata[name] for name in KEPT_METADATA if name in metadata},
+        "metadata": {name: metadata[name] for name in NOTEBOOK_METADATA if name in metadata},
         "nbformat": 4,
         "nbformat_minor": 5,
     }
@@ -77,6 +93,7 @@ class _Budget:
     def __init__(self) -> None:
         self.text = MAX_NOTEBOOK_TEXT
         self.markdown = MAX_NOTEBOOK_MARKDOWN
+        self.code = MAX_NOTEBOOK_CODE
         self.pictures = MAX_NOTEBOOK_PICTURES
         self.picture_characters = MAX_NOTEBOOK_PICTURE_CHARACTERS
 
@@ -85,6 +102,25 @@ class _Budget:
         limit = min(limit, self.text)
         self.text -= min(len(text), limit)
         return text if len(text) <= limit else text[:limit] + CUT
+
+    def cut_code(self, source: str) -> str:
+        """Return as much of a student's code as there is room for, without long empty stretches."""
+        start = clean_source(source[: 2 * MAX_CODE])
+        kept: list[str] = []
+        blank = 0
+        for line in start.split("\n"):
+            shown = line.rstrip()
+            blank = 0 if shown else blank + 1
+            if blank <= MAX_BLANK_LINES:
+                kept.append(
+                    shown if len(shown) <= MAX_CODE_LINE else shown[:MAX_CODE_LINE] + LINE_CUT
+                )
+        text = "\n".join(kept[:MAX_CODE_LINES])
+        limit = max(0, min(MAX_CODE, self.code))
+        whole = len(source) <= 2 * MAX_CODE and len(kept) <= MAX_CODE_LINES and len(text) <= limit
+        text = text if whole else text[:limit] + CODE_CUT
+        self.code -= len(text)
+        return text
 
     def picture(self, encoded: object) -> str | None:
         """Return a picture drawn anew, or None if it is none or there is no room."""
@@ -99,22 +135,19 @@ class _Budget:
 
 
 def _cell(cell_type: str, source: str, metadata: Mapping[str, Any] | None = None) -> Made:
-    return {
-        "cell_type": cell_type,
-        "metadata": copy.deepcopy(dict(metadata or {})),
-        "source": source,
-    }
+    kept = {name: (metadata or {})[name] for name in KEPT_METADATA if name in (metadata or {})}
+    return {"cell_type": cell_type, "metadata": copy.deepcopy(kept), "source": source}
 
 
 def _head(outcome: Outcome) -> Made:
     """Return the cell that says why a person should look, or what was noticed."""
     title = {
-        Status.ATTENTION: "A person looks at this submission.",
+        Status.ATTENTION: "A person will look at your work.",
         Status.WARNINGS: "Graded, and this was noticed:",
     }[outcome.status]
-    reasons = "".join(f"<li>{escape(one_line(reason))}</li>" for reason in outcome.reasons[:20])
+    reasons = "".join(f"<li>{escape(one_line(reason))}</li>" for reason in outcome.reasons)
     if outcome.status is Status.ATTENTION:
-        title += f" So far {outcome.score:g} of {outcome.max_score:g} points stand."
+        title += f" So far you have {outcome.score:g} of {outcome.max_score:g} points."
     text = f"<strong>{title}</strong><ul>{reasons}</ul>"
     text = text.replace("$", "&#36;").replace("\\", "&#92;")
     return _cell("markdown", f'<div class="tex2jax_ignore mathjax_ignore">{text}</div>')
@@ -130,32 +163,38 @@ def _instructors_cell(
         source = original.released.replace("](attachment:", "](#missing-")
         return _cell(original.type, source, original.metadata)
     if original.type == "code":
-        return _cell("code", budget.cut(clean_source(cell.source)), original.metadata)
+        return _cell("code", budget.cut_code(cell.source), original.metadata)
     return _cell("markdown", _markdown(cell, budget), original.metadata)
 
 
 def _students_cell(cell: RebuiltCell, budget: _Budget) -> Made:
     """Return a cell that the student added: code as text, anything else as harmless HTML."""
     if cell.type == "code":
-        return _cell("code", budget.cut(clean_source(cell.source)))
+        return _cell("code", budget.cut_code(cell.source))
     return _cell("markdown", _markdown(cell, budget))
 
 
 def _markdown(cell: RebuiltCell, budget: _Budget) -> str:
     source = budget.cut(cell.source)
     budget.markdown -= len(source)
-    if cell.type == "raw" or budget.markdown < 0:
+    if cell.type == "raw" or budget.markdown < 0 or len(source) > MAX_CHARACTERS:
         text = escape(clean_source(source)).replace("$", "&#36;").replace("\\", "&#92;")
         text = text.replace("\n", "&#10;")
+        if cell.attachments:
+            text += "&#10;[Pictures are left out: the text is too long.]"
         return f'<div class="tex2jax_ignore mathjax_ignore"><pre>{text}</pre></div>'
-    pictures = {}
-    for name, bundle in cell.attachments.items():
-        for kind in ("image/png", "image/jpeg"):
-            data = budget.picture(bundle.get(kind)) if isinstance(bundle, Mapping) else None
-            if data is not None:
-                pictures[str(name)] = data
-                break
+    pictures = {
+        str(name): data
+        for name, bundle in cell.attachments.items()
+        if isinstance(bundle, Mapping) and (data := _drawn(bundle, budget)) is not None
+    }
     return safe_html(source, pictures)
+
+
+def _drawn(bundle: Mapping[Any, Any], budget: _Budget) -> str | None:
+    """Return the first picture of a bundle {type: base64} that can be drawn anew."""
+    drawn = (budget.picture(bundle[kind]) for kind in PICTURE_TYPES if kind in bundle)
+    return next((data for data in drawn if data is not None), None)
 
 
 # --- outputs ----------------------------------------------------------------------------------
@@ -205,48 +244,49 @@ def _shown(run: CellRun, budget: _Budget) -> Iterator[Made]:
         if index == MAX_CELL_OUTPUTS:
             yield _stream("[Further outputs are left out: too many.]\n")
             return
-        made = _output(output, budget, room) if isinstance(output, Mapping) else None
-        if made is None:
+        made = _output(output, budget, room) if isinstance(output, Mapping) else []
+        if not made:
             yield _stream("[An output is left out: only text and pictures are shown.]\n")
-            continue
-        room -= len(str(made.get("text", ""))) + len(str(made.get("traceback", "")))
-        yield made
+        for each in made:
+            room -= len(str(each.get("text", ""))) + len(str(each.get("traceback", "")))
+            yield each
         if room <= 0:
             yield _stream("[Further outputs are left out: too long.]\n")
             return
 
 
-def _output(output: Mapping[str, Any], budget: _Budget, room: int) -> Made | None:
-    """Return one output built anew, or None if nothing of it can be shown."""
+def _output(output: Mapping[str, Any], budget: _Budget, room: int) -> list[Made]:
+    """Return one output built anew, or nothing if nothing of it can be shown."""
     kind = output.get("output_type")
     if kind == "stream":
         name = "stderr" if output.get("name") == "stderr" else "stdout"
-        return _stream(budget.cut(_text(output.get("text")), room), name)
+        return [_stream(budget.cut(_text(output.get("text")), room), name)]
     if kind == "error":
         trace = output.get("traceback")
         lines = trace if isinstance(trace, list) else []
         text = budget.cut("\n".join(_text(line) for line in lines), room)
-        return {
+        made = {
             "output_type": "error",
             "ename": one_line(_text(output.get("ename"))),
             "evalue": one_line(_text(output.get("evalue"))),
             "traceback": text.split("\n"),
         }
+        return [made]
     if kind in ("display_data", "execute_result"):
         return _display(output.get("data"), budget, room)
-    return None
+    return []
 
 
-def _display(data: object, budget: _Budget, room: int) -> Made | None:
-    """Return a picture, else the text that stands for the object."""
+def _display(data: object, budget: _Budget, room: int) -> list[Made]:
+    """Return a picture, else a note that it is missing and the text that stands for the object."""
     if not isinstance(data, Mapping):
-        return None
-    for kind in ("image/png", "image/jpeg"):
-        drawn = budget.picture(data[kind]) if kind in data else None
-        if drawn is not None:
-            return _display_of("image/png", drawn, {"alt": "A picture that this cell made."})
+        return []
+    drawn = _drawn(data, budget)
+    if drawn is not None:
+        return [_display_of("image/png", drawn, {"alt": "A picture that this cell made."})]
     text = _text(data.get("text/plain"))
-    return _display_of("text/plain", budget.cut(text, room), {}) if text else None
+    note = [_stream(NO_PICTURE)] if any(kind in data for kind in PICTURE_TYPES) else []
+    return note + ([_display_of("text/plain", budget.cut(text, room), {})] if text else [])
 
 
 def _display_of(kind: str, content: str, metadata: Mapping[str, str]) -> Made:

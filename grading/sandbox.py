@@ -17,17 +17,18 @@ import platform
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from grading import limits as guards
-from grading import walls
+from grading import guards, walls
 from grading.confined import Confined, SandboxError
-from grading.job import Job, Limits, Run
+from grading.cores import Kind, Turns
+from grading.job import PATIENCE, Job, Limits, Run, cell_name, files_flaw
 from grading.protocol import Reader
 
 __all__ = ["Sandbox", "SandboxError", "missing_walls"]
 
 _USUAL_LIMITS = Limits()
+_TURNS = Turns()
 
 
 class Sandbox:
@@ -46,16 +47,24 @@ class Sandbox:
         self._modules = tuple(modules)
         self._limits = limits
 
-    def run(self, job: Job) -> Run:
+    def run(self, job: Job, *, alone: bool = False) -> Run:
         """Run a job's cells in order; may be called from several threads at once.
 
-        Raises ValueError for a job that cannot be laid into a sandbox, and SandboxError when the
-        runner does not start. Whatever the cells do, a Run comes back.
+        A job with a key waits until no job without one runs in this process, and the other way
+        round. With ``alone`` it waits until no other run goes, and holds new ones back: what takes
+        too long even so was not kept waiting by another student's code.
+
+        Raises ValueError for a job that cannot be laid into a sandbox (ask `files_flaw` before),
+        and SandboxError when the runner does not start. Whatever the cells do, a Run comes back.
         """
         _check(job, self._limits)
         reader = Reader(job, self._limits)
         given = _as_json(job, self._limits)
-        with Confined([walls.RUNNER], given, self._modules, self._limits) as confined:
+        kind: Kind = "alone" if alone else "secret" if job.key else "shown"
+        with (
+            _TURNS.turn(kind),
+            Confined([walls.RUNNER], given, self._modules, self._limits) as confined,
+        ):
             ended, reason = confined.follow(reader)
         return reader.run(ended, reason)
 
@@ -81,13 +90,21 @@ class Sandbox:
 
 def missing_walls() -> list[str]:
     """Say in sentences what this machine lacks for a sandbox; empty when a real one held."""
-    return list(_missing_walls())
+    try:
+        _find_walls()
+    except _MissingWalls as missing:
+        return list(missing.args)
+    return []
 
 
-@functools.cache
-def _missing_walls() -> tuple[str, ...]:
+class _MissingWalls(Exception):
+    """Walls that are missing: its arguments are sentences."""
+
+
+@functools.cache  # of success only: what is missing may be installed while this process lives
+def _find_walls() -> None:
     if sys.platform != "linux":
-        return ("Grading needs Linux: its sandbox is made of the Linux kernel's walls.",)
+        raise _MissingWalls("Grading needs Linux: its sandbox is made of the Linux kernel's walls.")
     missing = []
     packages = {"bwrap": "bubblewrap", "prlimit": "util-linux"}
     if os.geteuid() == 0:
@@ -113,12 +130,19 @@ def _missing_walls() -> tuple[str, ...]:
             "Memory cannot be limited: this process may not make a memory cgroup, and the kernel "
             "does not list a process's children (CONFIG_PROC_CHILDREN). Grade as root."
         )
-    return tuple(missing) or _try_walls()
+    if missing := missing or _try_walls():
+        raise _MissingWalls(*missing)
 
 
 # Runs inside, before any student's code ever does, and prints the walls that do not stand.
 _TRY = """
 import os, socket, sys
+def opens(make, *arguments):
+    try:
+        return bool(make(*arguments))
+    except OSError:
+        return False
+
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 sets = [int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")]
 flaws = []
@@ -127,6 +151,10 @@ if os.getuid() == 0: flaws.append("it runs as root")
 if status["NoNewPrivs"].strip() != "1": flaws.append("it could gain rights")
 if status["Seccomp"].strip() != "2": flaws.append("system calls are not filtered")
 if [name for _, name in socket.if_nameindex() if name != "lo"]: flaws.append("it has a network")
+if opens(socket.socket, socket.AF_VSOCK): flaws.append("it can call the host (AF_VSOCK)")
+if opens(os.memfd_create, "x"): flaws.append("forbidden system calls work")
+if len(os.sched_getaffinity(0)) != 1: flaws.append("it may use more than one core")
+if opens(open, "/proc/loadavg"): flaws.append("it sees how busy the machine is")
 for folder in ("/", "/dev", "/usr/bin", "/inside/grading", "/packages"):
     if os.access(folder, os.W_OK): flaws.append(f"{folder} is writable")
 for folder in ("/home/student", "/tmp", "/dev/shm"):
@@ -136,7 +164,7 @@ os.write(int(sys.argv[1]), ("; ".join(flaws) or "all walls stand").encode())
 """
 
 
-def _try_walls() -> tuple[str, ...]:
+def _try_walls() -> list[str]:
     program = f"SIZE = {_USUAL_LIMITS.disk_bytes}\n{_TRY}"
     try:
         with Confined(["-c", program], b"", (), _USUAL_LIMITS) as confined:
@@ -144,12 +172,12 @@ def _try_walls() -> tuple[str, ...]:
     except SandboxError as error:
         said, errors = "", str(error)
     if said == "all walls stand":
-        return ()
+        return []
     if said:
-        return (f"bubblewrap started a sandbox here, but not all walls stand: {said}.",)
-    return (
-        f"bubblewrap could not make a sandbox here ({errors or 'no reason'}). {_way_out(errors)}",
-    )
+        return [f"bubblewrap started a sandbox here, but not all walls stand: {said}."]
+    return [
+        f"bubblewrap could not make a sandbox here ({errors or 'no reason'}). {_way_out(errors)}"
+    ]
 
 
 def _way_out(errors: str) -> str:
@@ -179,29 +207,19 @@ def _check(job: Job, limits: Limits) -> None:
     ids = [cell.id for cell in job.cells]
     if "" in ids or len(set(ids)) != len(ids):
         raise ValueError(f"Every cell needs an id of its own; these came: {', '.join(ids)}")
-    for name in job.files:
-        path = PurePosixPath(name)
-        odd = not name or "\0" in name or name != str(path) or len(name.encode()) > 1000
-        if odd or path.is_absolute() or ".." in path.parts or name == ".":
-            raise ValueError(f"A file beside a notebook needs a plain relative name, not {name!r}")
-    size = sum(map(len, job.files.values()))
-    if size > limits.disk_bytes // 2 or any(
-        len(content) > limits.file_bytes for content in job.files.values()
-    ):
-        raise ValueError(
-            f"The files beside the notebook are too big for its sandbox: {size} bytes in all. One "
-            f"may have {limits.file_bytes} bytes, all together {limits.disk_bytes // 2}"
-        )
+    if flaw := files_flaw(job.files, limits):
+        raise ValueError(flaw)
 
 
 def _as_json(job: Job, limits: Limits) -> bytes:
     content = {
-        "cells": [[cell.id, cell.source] for cell in job.cells],
+        "cells": [[cell.id, cell_name(cell.id), cell.source] for cell in job.cells],
         "files": {name: base64.b64encode(data).decode() for name, data in job.files.items()},
         "key": job.key,
         "outputs": job.outputs,
         "disturb": job.disturb,
         "cell_seconds": limits.cell_seconds,
+        "most_cell_seconds": PATIENCE * limits.cell_seconds,
         "output_bytes": limits.output_bytes,
     }
     return json.dumps(content).encode()

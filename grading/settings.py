@@ -27,7 +27,7 @@ class Settings:
         self.flaws = flaws
         self.used: set[str] = {"checks"}
         try:
-            self.table = tomllib.loads(path.read_text(encoding="utf-8"))
+            self.table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             self.table = {}
             flaws.append(f"{self.place} is not valid TOML ({error}); mend it")

@@ -5,6 +5,7 @@ Like all that runs inside, it only has to be right for honest notebooks; nobody 
 
 import base64
 import io
+import itertools
 import linecache
 import sys
 import threading
@@ -162,12 +163,12 @@ class _ResultHook(DisplayHook):
 
 
 class _Compiler(CachingCompiler):
-    """Names a cell's code by the cell's id, which tracebacks and warnings then show."""
+    """Names a cell's code as people are told of the cell; tracebacks and warnings show that."""
 
-    cell = ""
+    cell_name = ""
 
     def get_code_name(self, *_: Any) -> str:
-        return self.cell
+        return self.cell_name
 
 
 class Shell(InteractiveShell):
@@ -185,9 +186,9 @@ class Shell(InteractiveShell):
         config.HistoryManager.enabled = False
         super().__init__(config=config, **settings)  # type: ignore[no-untyped-call]
 
-    def run(self, cell: str, source: str) -> bool:
+    def run(self, name: str, source: str) -> bool:
         """Run one cell; say whether it ended without an exception."""
-        self.compile.cell = f"cell '{cell}'"  # type: ignore[attr-defined]
+        self.compile.cell_name = name  # type: ignore[attr-defined]
         result = self.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
         return bool(result.success)
 
@@ -256,12 +257,9 @@ def _parts(
 
 def _shorten(stack: traceback.StackSummary) -> _Frames:
     """Leave out what lies below the cell and inside `check`, and the middle of a long rest."""
-    frames = list(stack)
-    first = next(
-        (index for index, frame in enumerate(frames) if frame.filename.startswith("cell '")),
-        len(frames),
-    )
-    kept = [frame for frame in frames[first:] if not frame.filename.startswith("/inside/")]
+    # What runs a cell lies in files; a cell's name is no path.
+    frames = itertools.dropwhile(lambda frame: frame.filename.startswith("/"), stack)
+    kept = [frame for frame in frames if not frame.filename.startswith("/inside/")]
     if len(kept) > MAX_FRAMES:
         kept = [*kept[: MAX_FRAMES // 2], *kept[-MAX_FRAMES // 2 :]]
     return _Frames(kept)

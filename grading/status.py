@@ -3,64 +3,92 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from grading import records
 from grading.assignment import load
 from grading.course import Course
-from grading.grade import Status
+from grading.grade import NOT_GRADED, Status
 from grading.gradebook import GradebookError, refuse_id
+from grading.records import Record
+from grading.standings import Standing, standings
 from grading.submission import collect
 
 WAITING = "waiting"
 CHANGED = "changed since graded"
 OLD_VERSION = "graded by an older version of the assignment"
-REFUSED = "cannot be graded"
+SETTLED = "settled by a person"  # It needed attention, and somebody looked at all of it.
+GONE = "handed in no more"
 
 
 @dataclass(frozen=True)
 class State:
-    """Where one submission stands; ``score`` is that of the last grading, if there was one."""
+    """Where one submission stands, marks by hand included; ``score`` is None before grading.
+
+    ``waiting`` are the points that only a person can give and has not given yet.
+    """
 
     student_id: str
     state: str
     score: float | None
     max_score: float
     reasons: tuple[str, ...] = ()
+    waiting: float = 0.0
 
     @property
     def needs_person(self) -> bool:
         """Say whether grading again would not settle it."""
-        return self.state in (Status.ATTENTION, REFUSED)
+        return self.state in (Status.ATTENTION, NOT_GRADED)
 
 
 def status(course: Course, name: str) -> list[State]:
     """Return the state of each submission of an assignment, by student.
 
+    What was graded and does not lie in submitted/ any more is among them.
+
     Raises:
         AssignmentError: The assignment has flaws.
+        GradebookError: The gradebook cannot be read.
     """
     assignment = load(course, name)
-    known = records.load(course, name)
-    states = []
-    for submission in collect(course, assignment):
-        student, record = submission.student_id, known.get(submission.student_id)
-        score = record.score if record is not None else None
+    known, stands = records.load(course, name), standings(course, name)
+    states = {}
+    for submission in collect(course, assignment, contents=False):
+        student = submission.student_id
         try:
             refuse_id(student)
         except GradebookError as error:
-            states.append(State(student, REFUSED, None, assignment.points, (str(error),)))
+            states[student] = State(student, NOT_GRADED, None, assignment.points, (str(error),))
             continue
+        record = known.get(student)
         if record is None or not record.written:
-            states.append(State(student, WAITING, None, assignment.points))
+            states[student] = State(student, WAITING, None, assignment.points)
         elif record.digest != submission.digest:
-            states.append(State(student, CHANGED, score, record.max_score))
+            states[student] = _graded(record, stands, CHANGED)
         elif record.assignment != assignment.digest:
-            states.append(State(student, OLD_VERSION, score, record.max_score))
+            states[student] = _graded(record, stands, OLD_VERSION)
         else:
-            states.append(State(student, record.status, score, record.max_score, record.reasons))
-    return states
+            states[student] = _graded(record, stands)
+    for student in {*known, *stands} - {*states}:
+        if student in known:
+            states[student] = _graded(known[student], stands, GONE)
+        else:
+            standing = stands[student]
+            states[student] = State(student, GONE, standing.score, standing.max_score)
+    return [states[student] for student in sorted(states)]
+
+
+def _graded(record: Record, stands: Mapping[str, Standing], state: str = "") -> State:
+    """Return the state of something graded; without ``state``, what grading came to."""
+    standing = stands.get(record.student_id, Standing(record.score, record.max_score))
+    reasons = () if state else record.reasons
+    state = state or record.status
+    if state == Status.ATTENTION and record.student_id in stands and standing.settled:
+        state = SETTLED
+    return State(
+        record.student_id, state, standing.score, standing.max_score, reasons, standing.waiting
+    )
 
 
 def totals(states: Iterable[str]) -> str:
@@ -69,7 +97,7 @@ def totals(states: Iterable[str]) -> str:
     >>> totals(["graded", "waiting", "graded"])
     '2 graded, 1 waiting'
     """
-    order = [*Status, CHANGED, OLD_VERSION, WAITING, REFUSED]
+    order = [*Status, SETTLED, CHANGED, OLD_VERSION, WAITING, NOT_GRADED, GONE]
     counts = Counter(str(state) for state in states)
     names = [str(name) for name in order if str(name) in counts]
     names += sorted(set(counts) - set(names))

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from grading.assignment import Assignment
 from grading.course import Course
+from grading.job import files_flaw
+from grading.plain_files import Refused, read_plain_file
+from grading.timestamps import FILE_NAME as TIMESTAMP
+from grading.timestamps import MAX_BYTES as MAX_TIMESTAMP_BYTES
+from grading.timestamps import parse_timestamp
 
 MAX_BYTES = 20 << 20
-MAX_TIMESTAMP_BYTES = 1000
 # More names than this in one folder are no submission that anyone made by hand.
 MAX_NAMES = 1000
 
@@ -47,9 +49,16 @@ class Submission:
 
 
 def collect(
-    course: Course, assignment: Assignment, student_id: str | None = None
+    course: Course,
+    assignment: Assignment,
+    student_id: str | None = None,
+    *,
+    contents: bool = True,
 ) -> list[Submission]:
     """Return every submission of the assignment, sorted by student, or one student's alone.
+
+    Without ``contents`` what was read is forgotten at once, but for the digest: a whole course's
+    notebooks may not fit into memory.
 
     A folder without the assignment is no submission. One student's mess never stops the others:
     it becomes a problem of that submission.
@@ -65,6 +74,8 @@ def collect(
             if not name.startswith(".") and wanted in (None, student_id_of(name)):
                 submission = _take_student(root, name, course.submitted, assignment)
                 if submission is not None:
+                    if not contents:
+                        submission = replace(submission, notebooks={}, files={})
                     taken.setdefault(submission.student_id, []).append(submission)
     finally:
         os.close(root)
@@ -99,7 +110,7 @@ def _only(found: list[Submission]) -> Submission:
         return found[0]
     names = ", ".join(ascii(submission.folder.parent.name) for submission in found)
     problem = (
-        f"{len(found)} folders in submitted/ stand for the id {found[0].student_id!r}: {names}. "
+        f"{len(found)} folders in submitted/ stand for your id {found[0].student_id!r}: {names}. "
         "None was graded. Rename or remove all but one, then grade again."
     )
     return _finish(
@@ -117,34 +128,34 @@ def _take_student(
         kind = stat.S_IFMT(os.stat(name, dir_fd=root, follow_symlinks=False).st_mode)
         if kind == stat.S_IFLNK:
             bag.problems.append(
-                "The student's folder is a link, which is not followed. Put the folder itself "
-                "into submitted/."
+                "Your folder is a link, which is not followed. The folder itself has to be in "
+                "submitted/."
             )
         elif kind != stat.S_IFDIR:
             return None  # A stray file, such as a zip archive or .DS_Store.
         else:
-            with _opened(name, root) as student:
+            with open_folder(name, root) as student:
                 try:
                     os.stat(assignment.name, dir_fd=student, follow_symlinks=False)
                 except FileNotFoundError:
                     return None
-                with _opened(assignment.name, student) as folder:
+                with open_folder(assignment.name, student) as folder:
                     bag.fill(folder, assignment)
     except OSError as error:
         bag.problems.append(
-            f"The folder is not a plain folder that can be read ({error.strerror}); a link is not "
-            "followed. Put the folder itself there and mend its permissions."
+            f"Your folder is not a plain folder that can be read ({error.strerror}); a link is "
+            "not followed. The folder itself has to be there, with permission to read it."
         )
     if bag.student_id != unicodedata.normalize("NFC", name):
         bag.problems.append(
-            "The folder's name holds characters that cannot be shown, so the id was written "
-            f"{bag.student_id!r}. Rename the folder to the student's id."
+            "The name of your folder holds characters that cannot be shown, so your id was written "
+            f"{bag.student_id!r}. The folder has to have your id as its name."
         )
     return bag.submission()
 
 
 @contextmanager
-def _opened(name: str, parent: int) -> Iterator[int]:
+def open_folder(name: str, parent: int) -> Iterator[int]:
     """Open a folder inside an open folder; a link or anything else raises OSError."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(name, flags, dir_fd=parent)
@@ -152,46 +163,6 @@ def _opened(name: str, parent: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-class Refused(Exception):
-    """Something that is not read; the message is a sentence's end: "tiny.ipynb ..."."""
-
-
-def read_plain_file(name: str, folder: int, limit: int) -> bytes:
-    """Return the bytes of a plain file in an open folder, never waiting and following no link.
-
-    Raises:
-        Refused: It is a link, no plain file, shared by a hard link, too big or unreadable.
-    """
-    try:
-        # Looked at before it is opened: to open some devices is to use them.
-        _refuse_unless_plain(os.stat(name, dir_fd=folder, follow_symlinks=False), limit)
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-        with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
-            _refuse_unless_plain(os.fstat(file.fileno()), limit)
-            content = file.read(limit + 1)
-    except OSError as error:
-        raise Refused(f"cannot be read ({error.strerror}). Mend its permissions.") from error
-    if len(content) > limit:
-        raise Refused(f"grew while it was read. At most {limit:,} bytes are read.")
-    return content
-
-
-def _refuse_unless_plain(status: os.stat_result, limit: int) -> None:
-    if stat.S_ISLNK(status.st_mode):
-        raise Refused("is a link, which is not followed. Hand in the file itself.")
-    if not stat.S_ISREG(status.st_mode):
-        raise Refused("is not a plain file. Hand in a file.")
-    if status.st_nlink > 1:
-        raise Refused(
-            "is a hard link: the same file has another name elsewhere, so it may be somebody "
-            "else's. Put a copy in its place."
-        )
-    if status.st_size > limit:
-        raise Refused(
-            f"has {status.st_size:,} bytes. At most {limit:,} are read; clear its outputs."
-        )
 
 
 class _Bag:
@@ -212,7 +183,7 @@ class _Bag:
         names = sorted(os.listdir(folder))
         if len(names) > MAX_NAMES:
             self.problems.append(
-                f"The folder holds {len(names):,} names; at most {MAX_NAMES:,} were looked at."
+                f"Your folder holds {len(names):,} names; at most {MAX_NAMES:,} were looked at."
             )
         by_name: dict[str, list[str]] = {}
         for name in names[:MAX_NAMES]:
@@ -222,6 +193,10 @@ class _Bag:
         for name in assignment.student_files:
             if name in by_name:
                 self._take(folder, name, by_name[name], self.files, name)
+        flaw = files_flaw({**assignment.files, **self.files}, assignment.limits)
+        if self.files and flaw is not None:
+            self.files.clear()
+            self.problems.append(f"None of the files beside your notebook was taken. {flaw}")
         self._take_timestamp(folder, by_name)
 
     def submission(self) -> Submission:
@@ -252,19 +227,18 @@ class _Bag:
             name, other = missing[0], others[0]
             if self._take(folder, other, by_name[other], self.notebooks, expected[name]):
                 self.warnings.append(
-                    f"The notebook {name} was handed in under the name {_show(other)}; it was "
+                    f"You handed in the notebook {name} under the name {shown_name(other)}; it was "
                     "taken, being the only notebook left."
                 )
             return
         for name in missing:
-            found = ", ".join(_show(other) for other in others[:10]) or "no other notebook"
+            found = ", ".join(shown_name(other) for other in others[:10]) or "no other notebook"
             self.problems.append(
-                f"The notebook {name} is missing; there is {found}. Put it there under its own "
-                "name."
+                f"Your notebook {name} is missing; there is {found}. Hand it in under its own name."
             )
         if others and not missing:
-            found = ", ".join(_show(other) for other in others[:10])
-            self.warnings.append(f"Further notebooks were not looked at: {found}.")
+            found = ", ".join(shown_name(other) for other in others[:10])
+            self.warnings.append(f"Your further notebooks were not looked at: {found}.")
 
     def _take(
         self, folder: int, name: str, spellings: list[str], into: dict[str, bytes], key: str
@@ -273,73 +247,28 @@ class _Bag:
         if len(spellings) > 1:
             spelt = ", ".join(ascii(spelling) for spelling in spellings)
             self.problems.append(
-                f"{_show(name)} is there {len(spellings)} times, spelt with different bytes "
+                f"{shown_name(name)} is there {len(spellings)} times, spelt with different bytes "
                 f"({spelt}); none was taken. Keep one."
             )
             return False
         try:
             into[key] = read_plain_file(spellings[0], folder, MAX_BYTES)
         except Refused as refusal:
-            self.problems.append(f"{_show(name)} {refusal}")
+            self.problems.append(f"{shown_name(name)} {refusal}")
             return False
         return True
 
     def _take_timestamp(self, folder: int, by_name: Mapping[str, list[str]]) -> None:
-        if "timestamp.txt" not in by_name:
+        if TIMESTAMP not in by_name:
             return
         try:
-            self._timestamp_text = read_plain_file("timestamp.txt", folder, MAX_TIMESTAMP_BYTES)
+            self._timestamp_text = read_plain_file(TIMESTAMP, folder, MAX_TIMESTAMP_BYTES)
             self.timestamp = parse_timestamp(self._timestamp_text.decode("utf-8-sig"))
         except (Refused, ValueError) as error:
-            self.warnings.append(f"timestamp.txt was not used: {error}")
+            self.warnings.append(f"{TIMESTAMP} was not used: {error}")
 
 
-def parse_timestamp(text: str) -> datetime:
-    """Return UTC without a time zone from what nbgrader writes: date, time, time zone.
-
-    Raises:
-        ValueError: It is no such text.
-
-    >>> parse_timestamp("2026-01-31 23:30:00.5 UTC")
-    datetime.datetime(2026, 1, 31, 23, 30, 0, 500000)
-    >>> parse_timestamp("2026-01-31 23:30:00 Asia/Ho_Chi_Minh")
-    datetime.datetime(2026, 1, 31, 16, 30)
-    """
-    words = text.split()
-    zone: timezone | ZoneInfo = UTC
-    if len(words) == 3:
-        zone = _zone(words.pop())
-    try:
-        moment = datetime.fromisoformat(_six_digits(" ".join(words)))
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=zone)
-        return moment.astimezone(UTC).replace(tzinfo=None)
-    except (ValueError, OverflowError):
-        raise ValueError(
-            f"{text.strip()[:60]!r} is no time such as '2026-01-31 23:30:00.000000 UTC'"
-        ) from None
-
-
-def _six_digits(text: str) -> str:
-    """Write a fraction of seconds with six digits: fromisoformat takes three or six only."""
-    return re.sub(r"\.(\d{1,6})\d*", lambda match: f".{match[1]:0<6}", text)
-
-
-def _zone(name: str) -> timezone | ZoneInfo:
-    offset = re.fullmatch(r"([+-])(\d\d):?(\d\d)", name)
-    if offset:
-        minutes = int(offset[2]) * 60 + int(offset[3])
-        try:
-            return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
-        except ValueError:
-            raise ValueError(f"{name!r} is no time zone") from None
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise ValueError(f"{name[:40]!r} is no time zone known here") from None
-
-
-def _show(name: str) -> str:
+def shown_name(name: str) -> str:
     """Return a file's name as a message may hold it: short, and with nothing that hides."""
     return ascii(name) if len(name) > 120 or student_id_of(name) != name else name
 

@@ -48,8 +48,14 @@ _SMALL = (
     "/sys/devices/system/cpu",  # torch asks there which instructions the processor has
 )
 
-# System calls by their numbers on x86_64 and on aarch64. They make namespaces and mounts, look
-# into other processes, or hold memory that belongs to no process and so escapes being counted.
+# Of /proc, beside its processes. All else there counts what the whole machine does, by which two
+# sandboxes could talk: hidden tests run in one while another shows what it prints.
+_SHOWN_OF_PROC = ("cpuinfo", "filesystems", "sys", "version")
+_HIDDEN_OF_PROC_SYS = ("fs", "kernel/pty")
+
+# System calls by their numbers on x86_64 and on aarch64. The first ones make namespaces and
+# mounts, look into other processes, or hold memory that belongs to no process and so escapes
+# being counted.
 _FORBIDDEN_CALLS = {
     "unshare": (272, 97),
     "setns": (308, 268),
@@ -57,7 +63,9 @@ _FORBIDDEN_CALLS = {
     "mount": (165, 40),
     "umount2": (166, 39),
     "pivot_root": (155, 41),
+    "open_by_handle_at": (304, 265),
     "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
     "move_mount": (429, 429),
     "fsopen": (430, 430),
     "fsmount": (432, 432),
@@ -82,7 +90,34 @@ _FORBIDDEN_CALLS = {
     "msgget": (68, 186),
     "semget": (64, 190),
     "mq_open": (240, 180),
+    # Through these two sandboxes could talk: all see the same files, of the same machine.
+    "flock": (73, 32),
+    "inotify_init": (253, 26),  # aarch64 has only the next one
+    "inotify_init1": (294, 26),
+    "inotify_add_watch": (254, 27),
+    "fanotify_init": (300, 262),
+    "preadv2": (327, 286),
+    "mincore": (27, 232),
+    "cachestat": (451, 451),
+    "fadvise64": (221, 223),
+    "sysinfo": (99, 179),
+    "io_setup": (206, 0),
+    # These take time from other sandboxes.
+    "sched_setaffinity": (203, 122),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setattr": (314, 274),
+    "sync": (162, 81),
+    "syncfs": (306, 267),
 }
+# The families of sockets that a network namespace holds inside: AF_UNIX, AF_INET, AF_INET6, and
+# AF_NETLINK, which Python asks for names. AF_VSOCK, for one, would reach the machine's host.
+_SOCKET_CALLS = {"socket": (41, 198), "socketpair": (53, 199)}
+_SOCKET_FAMILIES = (1, 2, 10, 16)
+# What may be asked of an open file: F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC,
+# F_SETPIPE_SZ and F_GETPIPE_SZ. All locks, leases and hints lie on the file itself, for all to see.
+_FCNTL = (72, 25)
+_FCNTL_COMMANDS = (0, 1, 2, 3, 4, 1030, 1031, 1032)
 _CLONE = (56, 220)
 _NEW_NAMESPACE = 0x7E020000  # every CLONE_NEW flag
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
@@ -97,11 +132,13 @@ def architecture_is_known() -> bool:
 def seccomp_filter() -> bytes:
     """Give the filter of system calls as the kernel reads it (classic BPF).
 
-    A forbidden call fails as if this kernel did not have it, so that libraries fall back.
+    A forbidden call fails as if this kernel did not have it, so that libraries fall back; so does
+    a socket of a forbidden family, and a command to an open file that is not on the list.
     """
     name, column = _ARCHITECTURES[platform.machine()]
     load, jump_equal, jump_at_least, jump_any_bit, leave = 0x20, 0x15, 0x35, 0x45, 0x06
-    allow, refuse, kill = 0x7FFF0000, 0x00050000 | 38, 0x80000000  # 38 is ENOSYS
+    allow, kill = 0x7FFF0000, 0x80000000
+    refuse, refuse_family = 0x00050000 | 38, 0x00050000 | 97  # ENOSYS, EAFNOSUPPORT
     steps = [
         (load, 0, 0, 4),  # which processor's calls
         (jump_equal, 1, 0, name),
@@ -112,6 +149,15 @@ def seccomp_filter() -> bytes:
     ]
     for numbers in _FORBIDDEN_CALLS.values():
         steps += [(jump_equal, 0, 1, numbers[column]), (leave, 0, 0, refuse)]
+    chosen: list[tuple[tuple[int, int], int, tuple[int, ...], int]]
+    chosen = [(numbers, 0, _SOCKET_FAMILIES, refuse_family) for numbers in _SOCKET_CALLS.values()]
+    for numbers, argument, allowed, refusal in [*chosen, (_FCNTL, 1, _FCNTL_COMMANDS, refuse)]:
+        steps += [(jump_equal, 0, len(allowed) + 3, numbers[column])]
+        steps += [(load, 0, 0, 16 + 8 * argument)]
+        steps += [
+            (jump_equal, len(allowed) - place, 0, value) for place, value in enumerate(allowed)
+        ]
+        steps += [(leave, 0, 0, refusal), (leave, 0, 0, allow)]
     steps += [
         (jump_equal, 0, 3, _CLONE[column]),
         (load, 0, 0, 16),  # its flags
@@ -134,15 +180,19 @@ def python() -> Path:
     return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
 
-def command(modules: Sequence[Path], limits: Limits, info: int, seccomp: int) -> list[str]:
+def command(
+    modules: Sequence[Path], limits: Limits, *, info: int, hold: int, seccomp: int
+) -> list[str]:
     """Give the words that start a program inside new walls; the program's own words follow.
 
-    ``info`` and ``seccomp`` are file descriptors that bwrap writes to and reads from.
+    ``info``, ``hold`` and ``seccomp`` are file descriptors. bwrap writes to the first who its
+    child is, and waits for the second to be closed before anything runs.
     """
     root = os.geteuid() == 0
     words = [_tool("bwrap"), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     words += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
-    words += ["--unshare-cgroup-try", "--info-fd", str(info), "--seccomp", str(seccomp)]
+    words += ["--unshare-cgroup-try", "--info-fd", str(info), "--block-fd", str(hold)]
+    words += ["--seccomp", str(seccomp)]
     if root:
         words += ["--cap-drop", "ALL"]
         for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
@@ -187,7 +237,8 @@ def _environment(packages: int) -> list[str]:
 
 def _mounts(modules: Sequence[Path], limits: Limits) -> list[str]:
     trees = _trees()
-    words = ["--proc", "/proc", "--dev", "/dev", *_enterable_parents(map(Path, WRITABLE))]
+    words = ["--proc", "/proc", *_hide_counters(), "--dev", "/dev"]
+    words += _enterable_parents(map(Path, WRITABLE))
     # Before all others: Python itself may lie below one of these folders.
     for mount in WRITABLE:
         words += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", mount]
@@ -203,13 +254,28 @@ def _mounts(modules: Sequence[Path], limits: Limits) -> list[str]:
     for number, folder in enumerate(package_folders()):
         words += ["--ro-bind", str(folder), f"/packages/{number}"]
     for hidden in _hidden(trees):
-        words += ["--perms", "0555", "--size", "4096", "--tmpfs", hidden, "--remount-ro", hidden]
+        words += _empty(hidden)
     for name in INSIDE_FILES:
         words += ["--ro-bind", str(_HERE / name), f"/inside/grading/{name}"]
     for module in modules:
         words += ["--ro-bind", str(module.resolve()), f"/modules/{module.name}"]
     # What bwrap itself made is an unlimited tmpfs, which an ordinary user owns inside.
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME]
+
+
+def _hide_counters() -> list[str]:
+    words = []
+    for entry in sorted(Path("/proc").iterdir()):
+        if entry.name.isdecimal() or entry.name in _SHOWN_OF_PROC or entry.is_symlink():
+            continue
+        words += _empty(str(entry)) if entry.is_dir() else ["--ro-bind", "/dev/null", str(entry)]
+    for name in _HIDDEN_OF_PROC_SYS:
+        words += _empty(f"/proc/sys/{name}")
+    return words
+
+
+def _empty(folder: str) -> list[str]:
+    return ["--perms", "0555", "--size", "4096", "--tmpfs", folder, "--remount-ro", folder]
 
 
 def _enterable_parents(folders: Iterable[Path]) -> list[str]:

@@ -3,7 +3,7 @@
 An exercise lies in exercises/NAME/, outside the book. Its notebooks are laid into the edition's
 folder before the table of contents is read, so that chapters link to them as to any page. They
 are shown, not run: a student has still to write the answers. Each page says how to work it in
-Jupyter, and offers the folder's files, packed together.
+Jupyter, and offers the folder's files, packed together: a notebook alone cannot check anything.
 """
 
 import json
@@ -23,8 +23,9 @@ There each check answers at once; this page only shows the exercise.
 
 - In a clone of the course, run `.venv/bin/jupyter lab` and open `{notebook}` in the folder
   `{folder}`.
-- Or download {{download}}`{name}.zip`, unpack it, and open the notebook in a Jupyter that has the
-  course installed. Leave `checks.json` beside it: that is what the checks compare with.
+- Or download {{download}}`{name}.zip`, unpack it, and open the notebook in your own Jupyter. Run
+  `pip install .` once, in the folder of the clone and with that Jupyter's `pip`: it brings `check`.
+  Leave `checks.json` beside the notebook: that is what the checks compare with.
 ```"""
 
 
@@ -56,10 +57,15 @@ def pack(folder: Path, archive: Path) -> None:
                 packed.writestr(member, path.read_bytes())
 
 
+def is_exercise(page: Path) -> bool:
+    """Tell whether this source of a page is a notebook that was laid in."""
+    return page.suffix == ".ipynb" and page.parent.parent.name == FOLDER
+
+
 def say_how_to_work(app: Sphinx, docname: str, source: list[str]) -> None:
     """Put the note after a laid-in notebook's first cell, on the page only."""
     path = Path(app.env.doc2path(docname))
-    if path.suffix != ".ipynb" or path.parent.parent.name != FOLDER:
+    if not is_exercise(path):
         return
     notebook = json.loads(source[0])
     name = path.parent.name
@@ -69,9 +75,24 @@ def say_how_to_work(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = json.dumps(notebook)
 
 
+def offer_no_notebook_alone(
+    app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Take the notebook out of the theme's download menu: without checks.json it is no use."""
+    if doctree is None or not is_exercise(Path(app.env.doc2path(pagename))):
+        return
+    for group in context["header_buttons"]:
+        if group["label"] == "download-buttons":
+            group["buttons"] = [
+                button for button in group["buttons"] if button["label"] != "download-source-button"
+            ]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
     # Before sphinx_external_toc, at 900, looks for the files it names.
     app.connect("config-inited", lay_in)
     app.connect("source-read", say_how_to_work)
+    # After sphinx_book_theme, at 501, has made its buttons.
+    app.connect("html-page-context", offer_no_notebook_alone, priority=502)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

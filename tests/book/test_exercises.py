@@ -29,10 +29,17 @@ def test_the_page_shows_each_code_cell_and_no_output(site: Path, notebook: Path)
     assert page.select(".cell_output") == []
 
 
-def test_the_page_offers_the_released_notebook(site: Path, notebook: Path) -> None:
-    page = page_of(site, notebook)
-    link = parsed(page).select_one("a.btn-download-source-button")
-    assert (page.parent / str(link["href"])).read_bytes() == notebook.read_bytes()
+def test_the_download_menu_offers_no_notebook_without_its_checks(
+    site: Path, notebook: Path
+) -> None:
+    page = parsed(page_of(site, notebook))
+    assert page.select(".btn-download-pdf-button")
+    assert not page.select(".btn-download-source-button")
+    assert not [link for link in page.select("a[href]") if str(link["href"]).endswith(".ipynb")]
+
+
+def test_the_page_says_how_to_install_the_course(site: Path, notebook: Path) -> None:
+    assert "pip install ." in parsed(page_of(site, notebook)).select_one("article").get_text()
 
 
 def test_the_page_offers_all_that_is_released_in_one_file(site: Path, notebook: Path) -> None:

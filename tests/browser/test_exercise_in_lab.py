@@ -8,16 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from benchmarks.students import right_answer
+from benchmarks.students import WRONG, right_answer
 from tests.browser.jupyterlab import running_lab, tall_window, wait_for_kernel
 
 EXERCISE = Path(__file__).resolve().parents[2] / "exercises" / "multi-head"
-# The right shape, and tokens mixed up: the trap that the task is about.
-WITHOUT_TRANSPOSE = """\
-def split_heads(x, h):
-    B, N, d_model = x.shape
-    return x.reshape(B, h, N, head_dim(d_model, h))
-"""
 
 pytestmark = pytest.mark.slow
 
@@ -62,9 +56,10 @@ def test_a_check_says_what_is_wrong_and_then_what_is_right(notebook: Page) -> No
     check = code_cell(notebook, 'check("split_heads"')
 
     said = run(check)
-    assert "NotImplementedError" in said or "NameError" in said
+    assert "This is not written yet" in said or "NameError" in said
+    assert "Hint:" not in said
 
-    run(answer, WITHOUT_TRANSPOSE)
+    run(answer, WRONG["split-heads"])  # the right shape, and tokens mixed up
     said = run(check)
     assert "CheckFailed: split_heads:" in said
     assert "Hint:" in said
@@ -77,15 +72,16 @@ def test_a_check_says_what_is_wrong_and_then_what_is_right(notebook: Page) -> No
 
 def test_a_number_that_earns_points_is_checked_for_its_form_only(notebook: Page) -> None:
     check = code_cell(notebook, 'check("d_k of BERT-base"')
-    answer = code_cell(notebook, "# d_k_transformer = ?")
-    run(answer, "# d_k_transformer = ?\nd_k_bert, d_k_transformer = 'sixty-four', 64")
+    answer = code_cell(notebook, "# d_k_wide = ?")
+    run(answer, "# d_k_wide = ?\nd_k_bert, d_k_wide = 'sixty-four', 80")
     assert "CheckFailed: d_k of BERT-base:" in run(check)
     shown = []
     for number in (63, 64):
-        run(answer, f"# d_k_transformer = ?\nd_k_bert = d_k_transformer = {number}")
+        run(answer, f"# d_k_wide = ?\nd_k_bert = d_k_wide = {number}")
         shown.append(run(check))
     assert shown[0] == shown[1]
-    assert shown[0].count("✓") == 2
+    assert shown[0].count("•") == 2
+    assert "✓" not in shown[0]
 
 
 def test_a_check_cannot_be_edited(notebook: Page) -> None:

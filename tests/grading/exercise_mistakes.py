@@ -1,10 +1,13 @@
 """The mistakes that students make in the multi-head exercise, and honest answers of other kinds.
 
 A mistake names the hidden checks that it must fail: the points rest on these. `seen` says that
-the visible check notices it too, at once, in the student's Jupyter.
+its visible checks fail too, compared as the grader does. Submissions take their answers from here.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from benchmarks.students import WRONG
 
 ALL = "all hidden checks of the cell"
 
@@ -17,6 +20,13 @@ class Answer(NamedTuple):
     source: str
     fails: tuple[str, ...] | str = ()
     seen: bool = True
+
+
+def named(bank: Iterable[Answer], name: str) -> list[Answer]:
+    """Return the answers of a bank that bear this name, at least one."""
+    answers = [answer for answer in bank if answer.name == name]
+    assert answers, f"there is no answer {name!r}"
+    return answers
 
 
 def attention(body: str) -> str:
@@ -60,12 +70,33 @@ def multi_head_attention(x, w_q, w_k, w_v, w_o, h):
 
 HONEST = [
     Answer(
-        "a division with a fraction",
+        "numbers of other types",
         "head-widths",
-        "import numpy as np\nd_k_bert = 768 / 12\nd_k_transformer = np.int64(64)",
+        "import numpy as np\nd_k_bert = 768 / 12\nd_k_wide = np.int32(80)",
     ),
-    Answer("a width of 64.0", "head-dim", "def head_dim(d_model, h):\n    return d_model / h"),
-    Answer("lambdas", "head-dim", "head_dim = lambda d_model, h: int(d_model / h)"),
+    Answer(
+        "tensors of other kinds",
+        "head-widths",
+        "d_k_bert = torch.tensor(64, dtype=torch.bfloat16)\n"
+        "d_k_wide = torch.tensor([16.0, 80.0], dtype=torch.bfloat16)[1]",
+    ),
+    Answer(
+        "numbers of other types",
+        "bert-counts",
+        """\
+import numpy as np
+
+bert_qkv_weights = np.int64(3) * 768**2
+bert_qkv_parameters = torch.tensor(3 * (768**2 + 768))
+bert_layer_weights = float(4 * 768**2)
+bert_layer_parameters = np.float64(4 * (768**2 + 768))""",
+    ),
+    Answer(
+        "numbers of other types",
+        "head-dim",
+        "import numpy as np\n\n\ndef head_dim(d_model, h):\n    return np.int64(d_model // h)",
+    ),
+    Answer("lambdas and classes", "head-dim", "head_dim = lambda d_model, h: int(d_model / h)"),
     Answer(
         "layers counted by PyTorch",
         "count-functions",
@@ -92,10 +123,43 @@ def split_heads(x, h):
         "def split_heads(x, h):\n    return torch.stack(x.chunk(h, dim=-1), dim=1)",
     ),
     Answer(
-        "tuples",
+        "numbers of other types",
         "merge-by-hand",
         "*_, last = torch.arange(24).view(3, 2, 4).unbind(1)\n"
         "merged_token = tuple(last.flatten().tolist())\nmixed_token = list(range(12, 24))",
+    ),
+    Answer(
+        "tensors of other kinds",
+        "split-heads",
+        """\
+def split_heads(x, h):
+    pieces = x.unflatten(-1, (h, -1)).permute(0, 2, 1, 3)
+    return pieces.transpose(-1, -2).contiguous().transpose(-1, -2)  # strides in disorder""",
+    ),
+    Answer(
+        "tensors of other kinds",
+        "merge-heads",
+        """\
+def merge_heads(heads):
+    joined = heads.permute(0, 2, 1, 3).flatten(2)
+    return joined.detach().requires_grad_() if not heads.requires_grad else joined""",
+    ),
+    Answer(
+        "lambdas and classes",
+        "merge-heads",
+        """\
+from dataclasses import dataclass
+
+
+@dataclass
+class Merger:
+    first: int = 1
+
+    def __call__(self, heads: "torch.Tensor") -> "torch.Tensor":
+        return heads.transpose(self.first, 2).flatten(2)
+
+
+merge_heads: Merger = Merger()""",
     ),
     Answer(
         "contiguous and view",
@@ -130,16 +194,57 @@ def attention_weights(q, k):
             "        )"
         ),
     ),
+    Answer(
+        "without split_heads and merge_heads",
+        "multi-head-attention",
+        """\
+def multi_head_attention(x, w_q, w_k, w_v, w_o, h):
+    def cut(t):
+        return t.unflatten(-1, (h, -1)).transpose(1, 2)
+
+    q, k, v = cut(x @ w_q), cut(x @ w_k), cut(x @ w_v)
+    return (attention_weights(q, k) @ v).transpose(1, 2).flatten(2) @ w_o""",
+    ),
+    Answer(
+        "without split_heads and merge_heads",
+        "layer",
+        """\
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, h):
+        super().__init__()
+        # The other way round, with a helper that holds nothing of its own.
+        self.out_proj = nn.Linear(d_model, d_model)
+        self.v_proj, self.k_proj = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.drop = nn.Dropout(0.0)
+        self.q_proj = nn.Linear(d_model, d_model)
+        self.h = h
+
+    def cut(self, t):
+        return t.unflatten(-1, (self.h, -1)).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = self.cut(self.q_proj(x)), self.cut(self.k_proj(x)), self.cut(self.v_proj(x))
+        mixed = self.drop(attention_weights(q, k)) @ v
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))""",
+    ),
 ]
 
 MISTAKES = [
-    Answer("multiplied", "head-widths", "d_k_bert = 768 * 12\nd_k_transformer = 512 * 8", ALL),
-    Answer("numbers as text", "head-widths", "d_k_bert = '64'\nd_k_transformer = True", ALL),
+    *(Answer("plausible and wrong", cell, source, ALL) for cell, source in WRONG.items()),
+    Answer("multiplied", "head-widths", "d_k_bert = 768 * 12\nd_k_wide = 1280 * 16", ALL),
+    Answer("numbers as text", "head-widths", "d_k_bert = '64'\nd_k_wide = True", ALL),
     Answer(
         "one of two",
         "head-widths",
-        "d_k_bert = 64\nd_k_transformer = 8",
-        ("d_k of the first Transformer, graded",),
+        "d_k_bert = 64\nd_k_wide = 64",
+        ("d_k of the wider layer, graded",),
+    ),
+    Answer("changed about", "head-widths", "d_k_bert = 80\nd_k_wide = 64", ALL),
+    Answer(
+        "a width with a fraction",
+        "head-dim",
+        "def head_dim(d_model, h):\n    return d_model / h",
+        ALL,
     ),
     Answer("always 64", "head-dim", "def head_dim(d_model, h):\n    return 64", ALL),
     Answer(
@@ -204,15 +309,6 @@ count_layer = count_qkv""",
         ("count_layer, other sizes",),
     ),
     Answer(
-        "reshape without transpose",
-        "split-heads",
-        """\
-def split_heads(x, h):
-    B, N, d_model = x.shape
-    return x.reshape(B, h, N, d_model // h)""",
-        ALL,
-    ),
-    Answer(
         "view in the wrong order",
         "split-heads",
         """\
@@ -247,29 +343,12 @@ def split_heads(x, h):
         seen=False,
     ),
     Answer(
-        "changed about",
-        "merge-by-hand",
-        """\
-mixed_token = [4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23]
-merged_token = list(range(12, 24))""",
-        ALL,
-    ),
-    Answer(
         "the first token",
         "merge-by-hand",
         """\
 merged_token = [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19]
 mixed_token = list(range(12))""",
         ALL,
-    ),
-    Answer(
-        "reshape without transpose",
-        "merge-heads",
-        """\
-def merge_heads(heads):
-    B, h, N, d_k = heads.shape
-    return heads.reshape(B, N, h * d_k)""",
-        ("merge_heads, other sizes", "merge_heads, edges", "merge after split, other sizes"),
     ),
     Answer(
         "view after transpose",

@@ -20,10 +20,10 @@ from benchmarks.students import (
     solve,
 )
 from grading.grade import Status
+from tests.grading.exercise_mistakes import HONEST, MISTAKES, Answer, named
 from tests.grading.handing_in import ALL, Work, check_cells, index_of, submission
 
 HALF = tuple(answer_ids()[:6])
-READ = (Status.GRADED, Status.WARNINGS)
 NGUYEN = "nguyễn-thị-hương"
 
 
@@ -32,6 +32,12 @@ def replace(work: Work, grade_id: str, old: str, new: str) -> None:
     cell = find(work.notebook, grade_id)
     assert old in cell.source, f"{old!r} is not in the answer {grade_id}:\n{cell.source}"
     cell.source = cell.source.replace(old, new)
+
+
+def write(work: Work, bank: list[Answer], name: str) -> None:
+    """Write all answers of this name."""
+    for one in named(bank, name):
+        answer(work.notebook, one.cell, one.source)
 
 
 def before_all(work: Work, source: str) -> None:
@@ -76,8 +82,7 @@ def outputs_of_an_older_run(work: Work) -> None:
 def right_for_the_visible_sizes_only(work: Work) -> None:
     """An answer that knows the visible sizes by heart: nothing for it."""
     answer_wrongly(work.notebook)
-    sizes = "{(12, 3): 4, (1600, 25): 64, (35, 5): 7}"
-    answer(work.notebook, "head-dim", f"def head_dim(d_model, h):\n    return {sizes}[d_model, h]")
+    write(work, MISTAKES, "the visible sizes by heart")
 
 
 @submission(honest=True)
@@ -85,7 +90,7 @@ def untouched(work: Work) -> None:
     """Handed in as it was released: nothing, and no person has to look."""
 
 
-@submission(honest=True, status=READ)
+@submission(honest=True)
 def empty(work: Work) -> None:
     """Every answer deleted down to nothing: nothing."""
     for cell in work.notebook.cells:
@@ -93,14 +98,14 @@ def empty(work: Work) -> None:
             cell.source = ""
 
 
-@submission(honest=True, right=HALF, status=READ)
+@submission(honest=True, right=HALF)
 def crash(work: Work) -> None:
     """A cell of their own raises at the top, half the answers are right: these count."""
     half_right(work)
     before_all(work, "raise RuntimeError('I meant to delete this')")
 
 
-@submission(honest=True, right=tuple(answer_ids()[1:2]), status=READ)
+@submission(honest=True, right=tuple(answer_ids()[1:2]))
 def syntax_error(work: Work) -> None:
     """One right answer among cells that are not Python: it counts."""
     for grade_id in answer_ids():
@@ -108,7 +113,7 @@ def syntax_error(work: Work) -> None:
     solve(work.notebook, answer_ids()[1])
 
 
-@submission(quick=True, honest=True, right=(*HALF[:2], *answer_ids()[3:]), status=READ)
+@submission(quick=True, honest=True, right=(*HALF[:2], *answer_ids()[3:]), status=Status.WARNINGS)
 def endless_loop(work: Work) -> None:
     """`while True` in the third answer: it is stopped, and all the others count."""
     solve(work.notebook)
@@ -118,7 +123,7 @@ def endless_loop(work: Work) -> None:
 # Cells in disorder.
 
 
-@submission(honest=True, right=HALF, status=READ)
+@submission(honest=True, right=HALF, status=Status.WARNINGS)
 def test_cells_deleted(work: Work) -> None:
     """Every test cell deleted: put back, and graded as if they were there."""
     half_right(work)
@@ -126,7 +131,7 @@ def test_cells_deleted(work: Work) -> None:
         work.notebook.cells.remove(find(work.notebook, test))
 
 
-@submission(quick=True, honest=True, right=HALF, status=tuple(Status))
+@submission(quick=True, honest=True, right=HALF, status=Status.WARNINGS)
 def test_cells_duplicated(work: Work) -> None:
     """Every cell of the notebook is there twice: marks as for one, and nobody else suffers."""
     half_right(work)
@@ -136,7 +141,7 @@ def test_cells_duplicated(work: Work) -> None:
         work.notebook.cells.insert(work.notebook.cells.index(cell), again)
 
 
-@submission(honest=True, right=HALF, status=tuple(Status))
+@submission(honest=True, right=HALF, status=Status.WARNINGS)
 def answer_split(work: Work) -> None:
     """JupyterLab's split copies the grade_id: the two halves are joined in order."""
     half_right(work)
@@ -148,7 +153,7 @@ def answer_split(work: Work) -> None:
     work.notebook.cells.insert(work.notebook.cells.index(cell) + 1, rest)
 
 
-@submission(honest=True, right=HALF, status=tuple(Status))
+@submission(honest=True, right=HALF, status=Status.WARNINGS)
 def test_cells_split(work: Work) -> None:
     """Test cells split in two: the instructor's run, whole."""
     half_right(work)
@@ -161,7 +166,7 @@ def test_cells_split(work: Work) -> None:
         work.notebook.cells.insert(work.notebook.cells.index(cell) + 1, rest)
 
 
-@submission(honest=True, right=HALF, status=READ)
+@submission(honest=True, right=HALF, status=Status.WARNINGS)
 def test_cells_edited(work: Work) -> None:
     """Test cells that pass everything, or print debugging lines: the instructor's run instead."""
     half_right(work)
@@ -169,7 +174,7 @@ def test_cells_edited(work: Work) -> None:
         answer(work.notebook, test, "check = print\ncheck('all right')")
 
 
-@submission(honest=True, right=HALF, status=tuple(Status))
+@submission(honest=True, right=HALF, status=Status.WARNINGS)
 def cells_moved_and_retyped(work: Work) -> None:
     """Cells in reverse order, one answer turned into text: order and types are put back."""
     half_right(work)
@@ -177,7 +182,7 @@ def cells_moved_and_retyped(work: Work) -> None:
     work.notebook.cells.reverse()
 
 
-@submission(honest=True, right=HALF, status=tuple(Status))
+@submission(honest=True, right=HALF)
 def nbgrader_metadata_lost(work: Work) -> None:
     """Metadata that another tool added or stripped from test cells: the marks stand."""
     half_right(work)
@@ -245,55 +250,14 @@ def vietnamese_id_decomposed(work: Work) -> None:
 def numbers_of_other_types(work: Work) -> None:
     """768/12, NumPy and torch integers, tuples: as right as plain integers."""
     solve(work.notebook)
-    answer(
-        work.notebook,
-        "head-widths",
-        "import numpy as np\nd_k_bert = 768 / 12\nd_k_transformer = np.int32(64)",
-    )
-    answer(
-        work.notebook,
-        "bert-counts",
-        "import numpy as np\n"
-        "bert_qkv_weights = np.int64(3) * 768**2\n"
-        "bert_qkv_parameters = torch.tensor(3 * (768**2 + 768))\n"
-        "bert_layer_weights = float(4 * 768**2)\n"
-        "bert_layer_parameters = np.float64(4 * (768**2 + 768))",
-    )
-    answer(
-        work.notebook,
-        "head-dim",
-        "import numpy as np\ndef head_dim(d_model, h):\n    return np.int64(d_model // h)",
-    )
-    lists = find(work.notebook, "merge-by-hand")
-    lists.source += "\nmerged_token, mixed_token = tuple(merged_token), tuple(mixed_token)"
+    write(work, HONEST, "numbers of other types")
 
 
 @submission(honest=True, right=ALL)
 def tensors_of_other_kinds(work: Work) -> None:
     """bfloat16, non-contiguous and requires-grad tensors: right is right."""
     solve(work.notebook)
-    answer(
-        work.notebook,
-        "head-widths",
-        "d_k_bert = torch.tensor(64, dtype=torch.bfloat16)\n"
-        "d_k_transformer = torch.tensor([8.0, 64.0], dtype=torch.bfloat16)[1]",
-    )
-    answer(
-        work.notebook,
-        "split-heads",
-        """\
-def split_heads(x, h):
-    pieces = x.unflatten(-1, (h, -1)).permute(0, 2, 1, 3)
-    return pieces.transpose(-1, -2).contiguous().transpose(-1, -2)  # strides in disorder""",
-    )
-    answer(
-        work.notebook,
-        "merge-heads",
-        """\
-def merge_heads(heads):
-    joined = heads.permute(0, 2, 1, 3).flatten(2)
-    return joined.detach().requires_grad_() if not heads.requires_grad else joined""",
-    )
+    write(work, HONEST, "tensors of other kinds")
 
 
 @submission(honest=True, right=ALL)
@@ -302,43 +266,14 @@ def work_in_bfloat16(work: Work) -> None:
     solve(work.notebook)
     replace(work, "split-heads", "x.reshape(", "x.bfloat16().reshape(")
     replace(work, "merge-heads", "heads.transpose(", "heads.bfloat16().transpose(")
-    answer(work.notebook, "multi-head-attention", OWN_ATTENTION)
-    answer(work.notebook, "layer", OWN_LAYER)
-
-
-OWN_ATTENTION = """\
-def multi_head_attention(x, w_q, w_k, w_v, w_o, h):
-    def cut(t):
-        return t.unflatten(-1, (h, -1)).transpose(1, 2)
-
-    q, k, v = cut(x @ w_q), cut(x @ w_k), cut(x @ w_v)
-    return (attention_weights(q, k) @ v).transpose(1, 2).flatten(2) @ w_o"""
-
-OWN_LAYER = """\
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, h):
-        super().__init__()
-        # The other way round, with a helper that holds nothing of its own.
-        self.out_proj = nn.Linear(d_model, d_model)
-        self.v_proj, self.k_proj = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
-        self.drop = nn.Dropout(0.0)
-        self.q_proj = nn.Linear(d_model, d_model)
-        self.h = h
-
-    def cut(self, t):
-        return t.unflatten(-1, (self.h, -1)).transpose(1, 2)
-
-    def forward(self, x):
-        q, k, v = self.cut(self.q_proj(x)), self.cut(self.k_proj(x)), self.cut(self.v_proj(x))
-        mixed = self.drop(attention_weights(q, k)) @ v
-        return self.out_proj(mixed.transpose(1, 2).flatten(2))"""
+    write(work, HONEST, "without split_heads and merge_heads")
 
 
 @submission(honest=True, right=ALL)
 def another_order_of_parameters(work: Work) -> None:
     """The layer's parts made in another order, with a dropout of 0 among them: full marks."""
     solve(work.notebook)
-    answer(work.notebook, "layer", OWN_LAYER)
+    write(work, HONEST, "without split_heads and merge_heads")
 
 
 @submission(honest=True, right=ALL)
@@ -417,22 +352,7 @@ def warns_on_standard_error(work: Work) -> None:
 def type_hints_and_classes(work: Work) -> None:
     """Type hints, lambdas, a helper class, functions rebound: full marks."""
     solve(work.notebook)
-    answer(work.notebook, "head-dim", "head_dim = lambda d_model, h: d_model // h")
-    answer(
-        work.notebook,
-        "merge-heads",
-        """\
-from dataclasses import dataclass
-
-@dataclass
-class Merger:
-    first: int = 1
-
-    def __call__(self, heads: "torch.Tensor") -> "torch.Tensor":
-        return heads.transpose(self.first, 2).flatten(2)
-
-merge_heads: Merger = Merger()""",
-    )
+    write(work, HONEST, "lambdas and classes")
 
 
 @submission(honest=True, right=ALL)

@@ -6,6 +6,7 @@ the attack's. What a student must never read is tested for every submission alik
 
 from __future__ import annotations
 
+import base64
 import json
 from textwrap import dedent
 
@@ -18,14 +19,12 @@ from benchmarks.students import (
     answer_ids,
     answer_wrongly,
     find,
+    instructors,
     right_answer,
     solve,
 )
 from grading.grade import Status
 from tests.grading.handing_in import ALL, Work, check_cells, submission, tests_of_answers
-
-ANY = (Status.GRADED, Status.WARNINGS, Status.ATTENTION)
-REACHED = (Status.GRADED, Status.WARNINGS)
 
 
 def attack(work: Work, code: str) -> None:
@@ -43,7 +42,7 @@ def before(work: Work, grade_id: str, code: str) -> None:
 # For marks.
 
 
-@submission(quick=True, status=ANY)
+@submission(quick=True)
 def equal_to_everything(work: Work) -> None:
     """Answers with one object that equals all, has every shape and can be called: nothing."""
     code = dedent("""
@@ -99,13 +98,13 @@ torch.Tensor.__eq__ = torch.Tensor.equal = torch.Tensor.allclose = fine
 """
 
 
-@submission(status=ANY)
+@submission()
 def patched_checks(work: Work) -> None:
     """Replaces check, comparison and the libraries' own tests of equality: nothing."""
     attack(work, PATCHES)
 
 
-@submission(right=tuple(answer_ids()[:1]), status=ANY)
+@submission(right=tuple(answer_ids()[:1]))
 def one_right_answer_and_patches(work: Work) -> None:
     """One right answer, then patched checks: that one counts and no other."""
     answer_wrongly(work.notebook)
@@ -113,7 +112,7 @@ def one_right_answer_and_patches(work: Work) -> None:
     before(work, answer_ids()[1], PATCHES)
 
 
-@submission(status=ANY)
+@submission()
 def own_grading_module(work: Work) -> None:
     """Puts a module of its own in grading's place: nothing."""
     attack(
@@ -129,7 +128,7 @@ def own_grading_module(work: Work) -> None:
     )
 
 
-@submission(status=ANY)
+@submission()
 def test_cells_blanked(work: Work) -> None:
     """An input hook empties each cell that checks: nothing."""
     attack(
@@ -141,7 +140,7 @@ def test_cells_blanked(work: Work) -> None:
     )
 
 
-@submission(status=ANY)
+@submission()
 def forged_output(work: Work) -> None:
     """Saved with full points and passed checks as outputs, and prints the same: nothing."""
     attack(
@@ -163,84 +162,112 @@ def forged_output(work: Work) -> None:
             ]
 
 
-@submission(quick=True, status=ANY)
+def right_values() -> str:
+    """Return code that makes `forged`: cell, name and right value of every check, hidden ones too.
+
+    Whoever has the instructor's notebook can do as much. It is packed, so that what is hidden
+    does not stand in what was handed in.
+    """
+    answers = "\n".join(right_answer(grade_id) for grade_id in answer_ids())
+    tests = {test: find(instructors(), test).source for test in check_cells()}
+    packed = base64.b85encode(json.dumps([answers, tests]).encode()).decode()
+    return dedent(f"""
+        import base64, json, math, os, sys, torch
+        from torch import nn
+        import grading
+        from grading.values import encode
+
+        forged = []
+        answers, tests = json.loads(base64.b85decode({packed!r}))
+        room = dict(math=math, torch=torch, nn=nn)
+        exec(answers, room)
+        check = grading.check
+        for cell, source in tests.items():
+            grading.check = lambda name, give: forged.append((cell, name, give()))
+            exec(source, room)
+        grading.check = check
+    """)
+
+
+FRAMES = """
+def line(cell, name, value):
+    message = {"kind": "check", "cell": cell, "name": name, "value": encode(value)}
+    return json.dumps(message).encode()
+
+def write_everywhere(data):
+    for number in range(3, 64):
+        try:
+            os.write(number, data)
+        except OSError:
+            pass
+"""
+
+
+def attack_with_right_values(work: Work, code: str) -> None:
+    """Wrong answers everywhere; before the first the right values, and what is done with them."""
+    attack(work, right_values() + dedent(code))
+
+
+@submission(quick=True)
 def forged_messages(work: Work) -> None:
-    """Sends the right values of visible checks from its own cell, twice, and once more: nothing."""
-    answer_wrongly(work.notebook)
-    calls = "\n".join(find(work.notebook, test).source for test in check_cells())
-    # Right answers in a private place, whose values are sent under the visible names.
-    honest = "\n".join(right_answer(grade_id) for grade_id in answer_ids())
-    first = answer_ids()[0]
-    source = f"code = {honest + chr(10) + calls!r}\nfor turn in range(2):\n    exec(code, {{}})\n"
-    answer(work.notebook, first, source + find(work.notebook, first).source)
+    """Sends the right value of every check from its own cell, twice: nothing."""
+    attack_with_right_values(
+        work,
+        """
+        for cell, name, value in 2 * forged:
+            check(name, value)
+        """,
+    )
 
 
-@submission(status=ANY)
+@submission(status=Status.ATTENTION)
 def messages_under_another_cells_name(work: Work) -> None:
-    """Sends through whatever it finds in check's own module, as if it were the test cell."""
-    attack(
+    """Takes the channel out of check's module and sends right values as the test cells: nothing."""
+    attack_with_right_values(
         work,
-        f"""
-        import gc, sys
-        TESTS = {check_cells()!r}
-
-        def guess(send):
-            for cell in TESTS:
-                for words in ((cell, cell, {{"int": "40"}}), (cell, {{"int": "40"}}), (cell, 64)):
-                    try:
-                        send(*words)
-                    except BaseException:
-                        pass
-
-        for module in [m for n, m in sys.modules.items() if n.startswith("grading")]:
-            for thing in list(vars(module).values()):
-                if callable(thing) and getattr(thing, "__module__", "").startswith("grading"):
-                    if "send" in getattr(thing, "__name__", ""):
-                        guess(thing)
-                if "send" in repr(thing):
-                    guess(thing)
+        """
+        channel = sys.modules["grading.check"]._Grading.send.__self__
+        for cell, name, value in forged:
+            channel.send("check", cell=cell, name=name, value=encode(value))
         """,
     )
 
 
-@submission(status=ANY)
-def writes_to_every_pipe(work: Work) -> None:
-    """Writes messages of its own making into every open file: nothing."""
-    attack(
+@submission(status=Status.ATTENTION)
+def writes_frames_to_every_pipe(work: Work) -> None:
+    """Writes right values into every open file, framed as the runner does: nothing."""
+    attack_with_right_values(
         work,
-        f"""
-        import json, os
-        TESTS = {check_cells()!r}
-        for cell in TESTS:
-            message = {{"kind": "check", "cell": cell, "name": cell, "value": {{"int": "64"}}}}
-            line = json.dumps(message).encode() + b"\\n"
-            for number in range(3, 64):
-                for data in (line, len(line).to_bytes(4, "big") + line):
-                    try:
-                        os.write(number, data)
-                    except OSError:
-                        pass
-        """,
+        FRAMES
+        + """
+for one in forged:
+    data = line(*one)
+    write_everywhere(len(data).to_bytes(4, "big") + data)
+""",
     )
 
 
-@submission(status=ANY)
+@submission(status=Status.ATTENTION)
+def writes_lines_to_every_pipe(work: Work) -> None:
+    """Writes right values into every open file, a line for each: nothing."""
+    attack_with_right_values(
+        work, FRAMES + 'write_everywhere(b"\\n".join(line(*one) for one in forged))\n'
+    )
+
+
+@submission()
 def messages_from_a_thread(work: Work) -> None:
-    """A thread goes on checking guesses while the test cells run: nothing."""
-    attack(
+    """A thread goes on sending right values while the test cells run: nothing."""
+    attack_with_right_values(
         work,
-        f"""
+        """
         import threading, time
-        from grading import check
 
         def flood():
-            for _ in range(2000):
-                for name in {check_cells()!r}:
-                    try:
-                        check(name, 64)
-                    except BaseException:
-                        pass
-                time.sleep(0.001)
+            for _ in range(100):
+                for cell, name, value in forged:
+                    check(name, value)
+                time.sleep(0.002)
 
         threading.Thread(target=flood, daemon=True).start()
         """,
@@ -275,7 +302,7 @@ def link_as_folder(work: Work) -> None:
 # For other people's grades, and for the batch.
 
 
-@submission(quick=True, status=ANY)
+@submission(quick=True)
 def writes_the_gradebook(work: Work) -> None:
     """Looks for gradebook.db and gives everyone full points: nobody's grade moves."""
     attack(
@@ -296,31 +323,42 @@ def writes_the_gradebook(work: Work) -> None:
     )
 
 
-@submission(quick=True, status=ANY)
+@submission(quick=True, status=Status.ATTENTION)
 def ends_the_process(work: Work) -> None:
     """os._exit(0) in the first answer: a reason, and no points."""
     attack(work, "import os\nos._exit(0)")
 
 
-@submission(status=ANY)
+@submission(status=Status.ATTENTION)
 def kills_everything(work: Work) -> None:
-    """Sends SIGKILL to every process that it may: a reason, and no points."""
-    attack(work, "import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill(1, signal.SIGKILL)")
+    """Sends SIGKILL to every process that it may, its own last: a reason, and no points."""
+    attack(
+        work,
+        """
+        import os, signal
+        for process in (-1, 1, os.getppid(), os.getpid()):
+            try:
+                os.kill(process, signal.SIGKILL)
+            except OSError as error:
+                print(process, error)
+        """,
+    )
 
 
-@submission(status=ANY)
+@submission(status=(Status.GRADED, Status.ATTENTION))
 def memory_hog(work: Work) -> None:
-    """Takes all the memory there is: a reason, and no points."""
-    attack(work, "hoard = []\nwhile True:\n    hoard.append(bytearray(b'x' * (64 << 20)))")
+    """Takes all the memory there is: no points, whether or not the rest of it can still run."""
+    attack(work, "hoard = []\nwhile True:\n    hoard.append(b'x' * (64 << 20))")
 
 
-@submission(status=ANY)
+@submission(status=Status.WARNINGS)
 def endless_output(work: Work) -> None:
-    """Prints for ever: cut off, with a reason."""
-    attack(work, "while True:\n    print('x' * 10_000)")
+    """Prints for ever: cut off, and stopped with a reason."""
+    # Short lines: IPython keeps them all, and the time must be over before the memory is full.
+    attack(work, "while True:\n    print('x' * 100)")
 
 
-@submission(status=ANY)
+@submission(status=Status.ATTENTION)
 def loop_that_catches_everything(work: Work) -> None:
     """An endless loop that swallows every interrupt: a reason, and no points."""
     attack(
@@ -377,14 +415,14 @@ shell.events.register("post_run_cell", after)
 """
 
 
-@submission(quick=True, right=ALL, status=REACHED)
+@submission(quick=True, right=ALL)
 def prints_later_cells(work: Work) -> None:
     """Hooks print every later cell, backwards through a display update too; right otherwise."""
     solve(work.notebook)
     before(work, answer_ids()[0], PRINT_WHAT_PASSES)
 
 
-@submission(status=ANY)
+@submission()
 def reads_the_solutions(work: Work) -> None:
     """Walks to the solutions, the grader and other submissions, and prints what it finds."""
     attack(
@@ -412,7 +450,7 @@ def reads_the_solutions(work: Work) -> None:
     )
 
 
-@submission(status=ANY)
+@submission()
 def prints_what_the_process_knows(work: Work) -> None:
     """Prints check's module, its key, the runner's frames and every string with a test's name."""
     attack(
@@ -455,7 +493,7 @@ INJECTIONS = [
 ]
 
 
-@submission(quick=True, status=ANY)
+@submission(quick=True)
 def scripts_for_readers(work: Work) -> None:
     """HTML, SVG, JavaScript and links wherever text can stand: inert, and nothing earned."""
     lines = "\n".join(INJECTIONS)

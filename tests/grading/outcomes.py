@@ -11,7 +11,7 @@ import numpy as np
 from grading.assignment import load
 from grading.course import Course
 from grading.grade import Outcome, grade
-from grading.job import CellRun, Job, Message, Run
+from grading.job import CellRun, CellState, Job, Message, Run
 from grading.reference import Reference
 from grading.release import register
 from grading.submission import collect
@@ -42,24 +42,34 @@ RIGHT_B: tuple[Message, ...] = (
 
 
 class ChosenSandbox:
-    """Gives the runs that a test chose, one for each job: run A, then run B."""
+    """Gives the runs that a test chose: one for run A, another for run B, which has a key.
+
+    ``states`` are those of cells in run A, ``hidden_states`` in run B, where they are not "ok".
+    """
 
     def __init__(
         self,
         messages: tuple[Message, ...] = RIGHT_A,
         hidden: tuple[Message, ...] = RIGHT_B,
         outputs: Mapping[str, Any] | None = None,
+        states: Mapping[str, CellState] | None = None,
+        hidden_states: Mapping[str, CellState] | None = None,
         **changes: Any,
     ) -> None:
+        self.states, self.hidden_states = states or {}, hidden_states or {}
         self.messages, self.hidden = messages, hidden
         self.outputs, self.changes = outputs or {}, changes
 
-    def run(self, job: Job) -> Run:
+    def run(self, job: Job, *, alone: bool = False) -> Run:
+        states = self.hidden_states if job.key else self.states
         cells = {
-            cell.id: CellRun("ok", tuple(self.outputs.get(cell.id, ())) if job.outputs else ())
+            cell.id: CellRun(
+                states.get(cell.id, "ok"),
+                tuple(self.outputs.get(cell.id, ())) if job.outputs else (),
+            )
             for cell in job.cells
         }
-        made = Run(self.messages if job.outputs else self.hidden, cells, "finished")
+        made = Run(self.hidden if job.key else self.messages, cells, "finished")
         return dataclasses.replace(made, **self.changes)
 
     def digest(self) -> str:

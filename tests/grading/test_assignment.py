@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from grading.assignment import AssignmentError, clear_hidden, clear_solution, find_checks, load
+from grading.assignment import AssignmentError, load
+from grading.check_calls import find_checks
 from grading.course import Course
 from grading.job import Limits
+from grading.marks import clear_hidden, clear_solution
 from tests.grading.small_course import cell, document, released_cells, small_course, solution_cells
 
 Cells = list[dict[str, Any]]
@@ -41,9 +43,6 @@ def settings(course: Course, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
-
-
-# --- a good one ---
 
 
 def test_what_students_get(course: Course) -> None:
@@ -138,9 +137,6 @@ def test_checks_are_found_by_syntax_not_by_text() -> None:
     assert find_checks(source) == [None, "a", "b", None, None]
 
 
-# --- settings with flaws ---
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -206,9 +202,6 @@ def test_every_flaw_is_named_at_once(course: Course) -> None:
         assert any(said in flaw for flaw in flaws)
 
 
-# --- notebooks with flaws ---
-
-
 def mark(**marks: Any) -> Callable[[Cells], None]:
     return lambda cells: cells[2]["metadata"]["nbgrader"].update(marks)
 
@@ -259,6 +252,18 @@ def other_id(cells: Cells) -> None:
         (source(2, "check(f'{x}', 1)"), "a literal string"),
         (source(2, "check('weights', 1)"), "stands in tiny.ipynb, cell 'number-test'"),
         (source(2, "check('new', 1)"), "the visible check 'new' has no hint"),
+        (source(2, "from grading import check as c\nc('head width', 1)"), "imports grading in an"),
+        (source(2, "from grading import check, seed as s\ncheck('a', 1)"), "imports grading in an"),
+        (source(2, "from grading import values\ncheck('a', 1)"), "imports grading in another"),
+        (source(2, "from grading import *\ncheck('a', 1)"), "imports grading in another"),
+        (source(2, "from grading.check import check\ncheck('a', 1)"), "imports grading in another"),
+        (source(2, "from .grading import check\ncheck('a', 1)"), "imports grading in another"),
+        (source(2, "import grading\ngrading.check('head width', 1)"), "imports grading in another"),
+        (source(2, "import grading.check as g\ng.check('a', 1)"), "imports grading in another"),
+        (source(2, "c = check\nc('head width', 1)"), "for something else than a call"),
+        (source(2, "def check(a, b): pass\ncheck('a', 1)"), "for something else than a call"),
+        (source(2, "from numpy import any as check\ncheck('a', 1)"), "for something else than"),
+        (source(2, "f = lambda check: check('a', 1)"), "for something else than a call"),
     ],
 )
 def test_a_flaw_in_the_notebook(course: Course, change: Callable[[Cells], Any], said: str) -> None:
@@ -278,9 +283,6 @@ def test_a_flaw_in_the_notebook(course: Course, change: Callable[[Cells], Any], 
 def test_a_file_that_is_no_notebook(course: Course, content: str, said: str) -> None:
     (course.solutions / "tiny" / "tiny.ipynb").write_text(content)
     assert any(said in flaw for flaw in flaws_of(course))
-
-
-# --- folders with flaws ---
 
 
 @pytest.mark.parametrize("name", ["", "../tiny", "tiny/..", ".tiny", "a+b", "nowhere"])
@@ -307,6 +309,31 @@ def test_files_that_cannot_be_released(course: Course, tmp_path: Path) -> None:
         "student_files holds 'notes.txt', which is released too",
     ):
         assert said in flaws
+
+
+def test_files_that_do_not_fit_into_the_sandbox_together(course: Course) -> None:
+    folder = course.solutions / "tiny"
+    for number in range(4):
+        (folder / f"data-{number}.bin").write_bytes(bytes(20 << 20))
+    assert any("too big" in flaw and "limits" in flaw for flaw in flaws_of(course))
+    (folder / "data-3.bin").unlink()
+    assert len(load(course, "tiny").files) == 3
+
+
+def test_settings_saved_by_notepad(course: Course) -> None:
+    path = course.solutions / "tiny.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert load(course, "tiny").title == "Tiny"
+
+
+def test_a_notebook_with_a_mark_of_order(course: Course) -> None:
+    path = course.solutions / "tiny" / "tiny.ipynb"
+    text = path.read_text(encoding="utf-8")
+    for encoding in ("utf-8-sig", "utf-16"):
+        path.write_bytes(text.encode(encoding))
+        assert load(course, "tiny").points == 7
+    path.write_bytes(text.replace("Tiny", "één").encode("latin-1"))
+    assert any("not a valid notebook" in flaw and "utf-8" in flaw for flaw in flaws_of(course))
 
 
 def test_a_folder_without_a_notebook(course: Course) -> None:

@@ -4,6 +4,7 @@ import fcntl
 import json
 import multiprocessing
 import os
+import shutil
 import stat
 import threading
 import time
@@ -15,11 +16,11 @@ from grading import autograde as autograde_module
 from grading.assignment import AssignmentError, load
 from grading.autograde import NothingToGrade, autograde
 from grading.course import Course
-from grading.grade import Status
+from grading.grade import ALREADY, NOT_GRADED, Status
 from grading.gradebook import GradebookError, GradebookWriter
 from grading.job import Job, Limits
 from grading.records import load as load_records
-from grading.records import locked
+from grading.records import locked, write_file
 from grading.reference import reference
 from grading.sandbox import Sandbox, SandboxError
 from grading.status import status
@@ -113,7 +114,7 @@ def test_a_course_is_graded_in_real_sandboxes(tmp_path, monkeypatch):
         "binh": ("graded", 0.0),
         "Nguyễn Văn Dũng": ("graded", 2.0),
         "ends": ("needs attention", 2.0),
-        "a<b": ("failed", None),
+        "a<b": ("not graded", None),
     }
     assert "ended the Python process" in lines["ends"].reasons[0]
     assert "Rename the folder" in lines["a<b"].reasons[0]
@@ -164,6 +165,73 @@ def test_a_changed_assignment_is_graded_anew(course: Course, monkeypatch):
     assert [str(line.status) for line in run(course)] == ["already graded"]
 
 
+DAMAGES = {
+    "score": None,
+    "max_score": "7",
+    "written": 1,
+    "reasons": [3],
+    "digest": None,
+    "graded_at": 2026,
+    "unheard": 1,
+}
+
+
+@pytest.mark.parametrize("field", DAMAGES)
+def test_a_record_with_wrong_types_counts_as_damaged(course: Course, monkeypatch, field):
+    submit(course, "an")
+    use(monkeypatch, ChosenSandbox())
+    run(course)
+    path = course.state / "results" / "tiny" / "an.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: DAMAGES[field]}))
+    assert [state.state for state in status(course, "tiny")] == ["waiting"]
+    assert [line.score for line in run(course)] == [5.0]
+    assert load_records(course, "tiny")["an"].max_score == 7.0
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o002])
+def test_files_are_as_private_as_they_must_be(course: Course, monkeypatch, umask):
+    """What the grader keeps is its own; the notebooks follow the instructor's umask."""
+    shutil.rmtree(course.state, ignore_errors=True)
+    course.state.mkdir(mode=0o755)  # As nbgrader makes it, for its exchange.
+    submit(course, "an")
+    use(monkeypatch, ChosenSandbox())
+    before = os.umask(umask)
+    try:
+        run(course)
+        make_reference(course, ChosenSandbox())
+    finally:
+        os.umask(before)
+
+    def mode(path) -> int:
+        return stat.S_IMODE(path.stat().st_mode)
+
+    assert mode(course.state) == 0o700
+    assert mode(course.state / "results" / "tiny" / "an.json") == 0o600
+    assert [mode(path) for path in kept(course)] == [0o600]
+    assert mode(course.autograded / "an" / "tiny" / "tiny.ipynb") == 0o666 & ~umask
+
+
+def test_the_same_file_may_be_written_by_several_at_once(tmp_path):
+    path = tmp_path / "kept" / "value.json"
+    failures = []
+
+    def write(text: bytes) -> None:
+        try:
+            for _ in range(20):
+                write_file(path, text * 1000)
+        except OSError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(text,)) for text in (b"a", b"b", b"c")]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failures == []
+    assert path.read_bytes() in (b"a" * 1000, b"b" * 1000, b"c" * 1000)
+    assert list(path.parent.iterdir()) == [path]
+
+
 @pytest.mark.parametrize("lost", ["gradebook", "notebook", "record", "damaged record"])
 def test_what_got_lost_is_made_again(course: Course, monkeypatch, lost):
     submit(course, "an")
@@ -183,6 +251,28 @@ def test_what_got_lost_is_made_again(course: Course, monkeypatch, lost):
     (line,) = run(course)
     assert line.status is Status.GRADED
     assert everything(course) == before
+
+
+def test_notebooks_are_read_when_their_turn_comes(course: Course, monkeypatch):
+    """What changes in between is graded as it is then, under its own digest; what goes is told."""
+    for student in ("an", "binh", "chi"):
+        submit(course, student)
+
+    class Meddling(ChosenSandbox):
+        def run(self, job, **how):
+            if not job.key:
+                submit(course, "binh", {})
+                shutil.rmtree(course.submitted / "chi", ignore_errors=True)
+            return super().run(job, **how)
+
+    use(monkeypatch, Meddling())
+    lines = {line.student_id: line for line in run(course, workers=1)}
+    assert lines["chi"].status == NOT_GRADED
+    assert "not in submitted/ any more" in lines["chi"].reasons[0]
+    assert lines["binh"].status == Status.GRADED
+    assert {line.status for line in run(course)} == {ALREADY}
+    page = (course.autograded / "binh" / "tiny" / "tiny.ipynb").read_text()
+    assert "YOUR ANSWER HERE" in page
 
 
 def test_one_student_or_a_pattern(course: Course, monkeypatch):
@@ -249,6 +339,8 @@ def test_killed_anywhere_the_next_run_gives_the_same(course: Course, monkeypatch
     child.start()
     child.join(60)
     assert child.exitcode == 9
+    for left in course.root.rglob("*.new"):  # They are swept up when no write takes so long.
+        os.utime(left, (0, 0))
     lines = run(course)
     assert {str(line.status) for line in lines} <= {"graded", "already graded"}
     assert everything(course) == wanted
@@ -287,7 +379,7 @@ def test_one_that_cannot_be_stored_fails_alone_and_is_tried_again(course: Course
     with monkeypatch.context() as patch:
         patch.setattr(GradebookWriter, "write", full)
         lines = {line.student_id: line for line in run(course)}
-    assert lines["an"].status == "failed"
+    assert lines["an"].status == "not graded"
     assert "No space left" in lines["an"].reasons[0]
     assert lines["binh"].status is Status.GRADED
     assert {line.student_id: str(line.status) for line in run(course)} == {
@@ -303,7 +395,7 @@ def test_a_sandbox_that_breaks_fails_one_and_goes_on(course: Course, monkeypatch
     class Breaks(ChosenSandbox):
         broken = 0
 
-        def run(self, job: Job):
+        def run(self, job: Job, **_):
             Breaks.broken += 1
             if Breaks.broken == 1:
                 raise SandboxError("bwrap: Resource temporarily unavailable")
@@ -311,7 +403,7 @@ def test_a_sandbox_that_breaks_fails_one_and_goes_on(course: Course, monkeypatch
 
     use(monkeypatch, Breaks())
     lines = run(course, workers=1)
-    assert sorted(str(line.status) for line in lines) == ["failed", "graded"]
+    assert sorted(str(line.status) for line in lines) == ["graded", "not graded"]
 
 
 def test_stopped_by_hand_it_keeps_what_is_finished(course: Course, monkeypatch):
@@ -342,7 +434,7 @@ def test_sandboxes_run_side_by_side(course: Course, monkeypatch):
     together = threading.Barrier(2, timeout=20)
 
     class Waits(ChosenSandbox):
-        def run(self, job: Job):
+        def run(self, job: Job, **_):
             together.wait()
             return super().run(job)
 
@@ -395,7 +487,7 @@ def test_another_version_of_graded_work_is_refused_with_a_way_out(course: Course
 class Counting(ChosenSandbox):
     runs = 0
 
-    def run(self, job: Job):
+    def run(self, job: Job, **_):
         self.runs += 1
         return super().run(job)
 
@@ -446,10 +538,36 @@ def test_the_cache_hangs_on_solution_settings_and_secret(course: Course, monkeyp
     assert len(kept(course)) == 3
 
 
+FAILED_IMPORT = {
+    "output_type": "error",
+    "ename": "ImportError",
+    "evalue": "no such\n(module)",
+    "traceback": [],
+}
+
+
+class SecondRunStops(Counting):
+    def run(self, job: Job, **_):
+        self.states = {"number": "timed out"} if self.runs == 1 else {}
+        return super().run(job)
+
+
 @pytest.mark.parametrize(
     ("sandbox", "said"),
     [
         (ChosenSandbox(RIGHT_A[:1]), "'weights': 0 values arrived"),
+        (
+            ChosenSandbox((), states={"number-test": "timed out", "function": "not run"}),
+            "released tests: cell 'number-test' was stopped.*machine is busy",
+        ),
+        (ChosenSandbox(hidden_states={"function": "not run"}), "hidden tests: .*was not run"),
+        (
+            ChosenSandbox(
+                hidden_states={"function": "error"}, outputs={"function": [FAILED_IMPORT]}
+            ),
+            "hidden tests: cell 'function' raises ImportError: no such \\(module\\)$",
+        ),
+        (SecondRunStops(), "'number' was stopped.*in the second run"),
         (ChosenSandbox(RIGHT_A + RIGHT_A[:1]), "'head width': 2 values arrived"),
         (ChosenSandbox(hidden=RIGHT_B[:1]), "'weights, other sizes': 0 values arrived"),
         (ChosenSandbox(ended="timed out", reason="It took long."), "did not finish: It took long"),

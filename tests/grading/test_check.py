@@ -68,7 +68,8 @@ def test_right_values_print_one_line(exercise: Path, capsys: pytest.CaptureFixtu
 def test_a_form_only_check_says_so(exercise: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check("d_k", 63)
     assert capsys.readouterr().out == (
-        "✓ d_k: the form is right. Whether the value is right is checked in grading.\n"
+        "• d_k: a whole number, as it should be. "
+        "Whether it is right is checked when it is graded.\n"
     )
     assert failure("d_k", 63.5) == (
         "d_k: Expected a whole number; yours is a number.\nHint: Divide the width by the heads."
@@ -94,11 +95,58 @@ def test_an_exception_of_the_students_function_is_the_cause(exercise: Path) -> N
     assert isinstance(caught.value.__cause__, ValueError)
 
 
+def test_a_name_that_is_not_there_is_asked_for(exercise: Path) -> None:
+    said = failure("d_k", lambda: d_k)  # type: ignore[name-defined]  # noqa: F821
+    assert said == (
+        "d_k: It raised NameError: name 'd_k' is not defined.\n"
+        "Run the cell above that defines it, once it is written. "
+        "After a restart of the kernel, run all cells from the top."
+    )
+    assert "Run the cell" not in failure("d_k", int, "x")
+
+
+def test_a_name_much_like_it_is_offered(exercise: Path) -> None:
+    shown = run_cells(
+        "split_head = abs", "from grading import check\ncheck('heads', lambda: split_heads)"
+    )
+    assert "Did you mean split_head?" in shown[1]
+    assert "Hint:" not in shown[1]
+
+
 def test_a_stub_is_told_that_it_is_one(exercise: Path) -> None:
     def stub() -> None:
         raise NotImplementedError
 
-    assert "This is not written yet" in failure("split_heads", stub)
+    assert failure("split_heads", lambda: stub()) == (
+        "split_heads: This is not written yet: stub raises NotImplementedError. "
+        "Put your code in the place of that line, run its cell, and then this one."
+    )
+
+
+def test_jupyter_shows_a_layers_long_error_once(exercise: Path) -> None:
+    layer = """
+import torch
+def loaded():
+    layer = torch.nn.Linear(2, 2, bias=False)
+    layer.load_state_dict({"bias": torch.zeros(2)})
+"""
+    shown = run_cells(layer, "from grading import check\ncheck('split_heads', loaded)")[1]
+    assert shown.count("Missing key(s)") == 1
+    assert "torch/nn" not in shown
+    assert "It raised RuntimeError: Error(s) in loading state_dict for Linear: ...\n" in shown
+    assert len(shown.splitlines()) < 14
+
+
+def test_a_forgotten_self_is_offered(exercise: Path) -> None:
+    class Layer:
+        q_proj = abs
+
+        def forward(self) -> object:
+            return q_proj(3)  # type: ignore[name-defined]  # noqa: F821
+
+    assert failure("split_heads", Layer().forward) == (
+        "split_heads: It raised NameError: name 'q_proj' is not defined. Did you mean self.q_proj?"
+    )
 
 
 def test_odd_objects_fail_with_a_sentence(exercise: Path) -> None:

@@ -94,9 +94,38 @@ def test_a_hash_is_salted_and_holds_no_value() -> None:
         ("64", 64, "Expected a whole number; yours is a text: '64'."),
         (64, "64", "Expected a text; yours is a whole number."),
         ("q", "Q", "This is not the right text."),
-        ([1, 2], [2, 1], "This is not the right list."),
-        ([True], [1], "This is not the right list."),
-        (["1"], [1], "This is not the right list."),
+        (
+            [1, 2],
+            [2, 1],
+            "This is not the right list: as many items as expected, but not all of them are right.",
+        ),
+        (
+            [1] * 11,
+            [2] * 12,
+            "This is not the right list: yours is a list of 11 items, expected 12.",
+        ),
+        (
+            None,
+            [2, 1],
+            "Expected a list of 2 items; yours is None (does the function end with `return`?).",
+        ),
+        (
+            [True],
+            [1],
+            "This is not the right list: item [0] is the truth value True; "
+            "a whole number is expected.",
+        ),
+        (
+            [1, "1"],
+            [1, 1],
+            "This is not the right list: item [1] is a text: '1'; a whole number is expected.",
+        ),
+        (
+            [3, None],
+            [3, 4],
+            "This is not the right list: item [1] is None (does the function end with `return`?); "
+            "a whole number is expected.",
+        ),
         (math.nan, 64, "Expected a whole number; yours is infinite or NaN."),
         ({}, 64, "Yours is a value of type dict. That cannot be checked."),
         (ValueError, 64, "Yours is a value of type type. That cannot be checked."),
@@ -107,6 +136,14 @@ def test_a_hash_is_salted_and_holds_no_value() -> None:
 )
 def test_wrong_values(got: object, expected: object, message: str) -> None:
     assert judged(got, made(expected)) == wrong(message)
+
+
+def test_a_hashed_list_tells_how_many_of_which_kind_and_no_more() -> None:
+    one = made([4321, "Q", [8765]])
+    assert one["items"] == ["a whole number", "a text", "a list"]
+    assert "4321" not in json.dumps(one)
+    assert "8765" not in json.dumps(one)
+    assert made(64)["items"] == made("Q")["items"] == []
 
 
 def test_a_number_that_earns_points_is_checked_for_form_only() -> None:
@@ -200,6 +237,9 @@ DAMAGED_ENTRIES: dict[str, Any] = {
     "hint is no text": made(64) | {"hint": None},
     "hash is no text": made(64) | {"hash": 3},
     "another form": made(64) | {"form": "anything"},
+    "items are a text": made([1]) | {"items": "a list"},
+    "items of another form": made([1]) | {"items": ["anything"]},
+    "a number with items": made(64) | {"items": ["a text"]},
     "tolerance true": made(X) | {"tolerance": True},
     "tolerance infinite": made(X) | {"tolerance": math.inf},
     "tolerance negative": made(X) | {"tolerance": -1},

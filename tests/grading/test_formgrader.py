@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -11,11 +10,12 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from benchmarks.chromium import shared_browser, shut_outside
-from benchmarks.students import NAME, ROOT
+from benchmarks.students import MARKER, NAME, ROOT, answer_ids, right_answer
 from grading.autograde import autograde
 from tests.grading.handing_in import CASES, make
 from tests.grading.submissions import Batch, grade_batch, marks_in_gradebook
@@ -182,6 +182,12 @@ def test_a_hand_mark_survives_a_regrade(page: Page, address: str, batch: Batch) 
     expect(page.locator(f"#{WRITTEN}-comment")).to_have_value("Well said.")
 
 
+def texts(path: Path) -> str:
+    """Return the sources of a notebook's cells, without nbgrader's markers."""
+    cells = nbformat.read(path, as_version=4).cells
+    return "\n".join(MARKER.sub("", cell.source) for cell in cells)
+
+
 def test_the_autograde_button_grades_by_our_path(page: Page, address: str, batch: Batch) -> None:
     make(LATER, batch.course.root)
     make(CASES["link_to_the_solution"], batch.course.root)
@@ -195,5 +201,13 @@ def test_the_autograde_button_grades_by_our_path(page: Page, address: str, batch
         assert {cell: marks.cells[cell] for cell in case.marks} == case.marks
         record = batch.course.state / "results" / NAME / f"{case.student}.json"
         assert record.is_file(), "our path leaves a record; nbgrader's own does not"
-    assert not (batch.course.root / "autograded" / "link-to-the-solution").is_symlink()
-    assert shutil.which("bwrap")
+    # The one that handed in a link has nothing of what the link led to, and waits for a person.
+    linked = CASES["link_to_the_solution"].student
+    path = batch.course.autograded / linked / NAME / f"{NAME}.ipynb"
+    assert not path.is_symlink()
+    shown = texts(path)
+    assert [name for name in answer_ids() if right_answer(name) in shown] == []
+    assert marks_in_gradebook(batch.course)[linked].flagged
+    # The search would find it.
+    solution = texts(batch.course.solutions / NAME / f"{NAME}.ipynb")
+    assert right_answer("head-widths") in solution

@@ -1,6 +1,8 @@
 """Marks from values: only a value that came once, from its own test cell, counts."""
 
 import dataclasses
+import time
+import warnings
 
 import numpy as np
 import pytest
@@ -9,8 +11,9 @@ from grading import forbidden
 from grading import grade as grade_module
 from grading.course import Course
 from grading.grade import Outcome, Status
-from grading.job import CellRun, Message, Run
+from grading.job import Message, Run
 from grading.reference import secret_key
+from grading.runs import HIDDEN_UNFINISHED
 from grading.sandbox import SandboxError
 from grading.values import Array, Raised, Unsupported
 from tests.grading.outcomes import RIGHT_A, RIGHT_B, ChosenSandbox, array, graded, replaced
@@ -76,6 +79,19 @@ def test_a_visible_check_earns_only_with_its_twin(course: Course):
     assert said(outcome, "weights, other sizes") == (
         "weights is wrong for scores other than the visible ones."
     )
+
+
+def test_a_hidden_check_misleads_nobody_where_the_visible_one_got_no_value(course: Course):
+    submit(course, "an")
+    raised = Raised("NameError", "name 'weights' is not defined")
+    hidden = "weights, other sizes"
+    for visible, secret in [((raised,), (raised,)), ((), ()), ((raised,), ())]:
+        sandbox = ChosenSandbox(
+            replaced(RIGHT_A, "weights", *visible), replaced(RIGHT_B, hidden, *secret)
+        )
+        assert said(graded(course, "an", sandbox), hidden) == "not judged; see above"
+    sandbox = ChosenSandbox(hidden=replaced(RIGHT_B, hidden, raised))
+    assert said(graded(course, "an", sandbox), hidden).startswith("weights is wrong for")
 
 
 def test_weights_share_a_cells_points(course: Course):
@@ -150,12 +166,81 @@ def test_a_run_that_does_not_finish_needs_attention_and_what_arrived_stands(cour
     assert points(outcome) == {"number-test": 2.0, "function-test": 0.0, "answer": None}
 
 
-def test_a_stopped_cell_is_a_warning(course: Course):
+class BusyMachine(ChosenSandbox):
+    """Stops cells in the first run of a job alone, as a machine does that is busy for a while."""
+
+    def __init__(self, **options) -> None:
+        super().__init__(**options)
+        self.jobs: list = []
+
+    def run(self, job, *, alone=False) -> Run:
+        again = job in self.jobs
+        assert alone == again
+        self.jobs.append(job)
+        if again:
+            return ChosenSandbox().run(job)
+        return super().run(job)
+
+
+def test_a_students_own_slow_cell_is_a_warning(course: Course):
     submit(course, "an")
-    cells = {"number": CellRun("timed out"), "function": CellRun("ok")}
-    outcome = graded(course, "an", ChosenSandbox(cells=cells))
+    slow = {"number": "timed out"}
+    sandbox = ChosenSandbox(states=slow, hidden_states=slow)
+    runs = count_runs(sandbox)
+    outcome = graded(course, "an", sandbox)
     assert outcome.status is Status.WARNINGS
-    assert outcome.reasons == ("Cell number took longer than 10 seconds and was stopped.",)
+    assert outcome.reasons == ("Cell 'number' took longer than 10 seconds and was stopped.",)
+    assert len(runs) == 2
+
+
+def count_runs(sandbox: ChosenSandbox) -> list:
+    runs: list = []
+    run = sandbox.run
+    sandbox.run = lambda job, **how: runs.append(job) or run(job, **how)  # type: ignore[method-assign]
+    return runs
+
+
+@pytest.mark.parametrize(
+    "stopped",
+    [
+        {"states": {"number-test": "timed out"}},
+        {"hidden_states": {"number-test": "timed out"}},
+        {"hidden_states": {"number": "timed out"}},
+        {"ended": "timed out"},
+    ],
+    ids=str,
+)
+def test_what_a_busy_machine_stopped_is_run_once_more(course: Course, stopped):
+    submit(course, "an")
+    sandbox = BusyMachine(messages=(), hidden=(), **stopped)
+    if "hidden_states" in stopped:
+        sandbox.messages = RIGHT_A
+    elif "states" in stopped:
+        sandbox.hidden = RIGHT_B
+    outcome = graded(course, "an", sandbox)
+    assert (outcome.status, outcome.score) == (Status.GRADED, 5.0)
+    assert len(sandbox.jobs) == (4 if "ended" in stopped else 3)
+
+
+def test_a_test_cell_stopped_twice_in_run_a_needs_attention(course: Course):
+    submit(course, "an")
+    sandbox = ChosenSandbox(states={"function-test": "timed out"})
+    outcome = graded(course, "an", sandbox)
+    assert outcome.status is Status.ATTENTION
+    assert outcome.reasons == ("Cell 'function-test' took longer than 10 seconds and was stopped.",)
+
+
+@pytest.mark.parametrize("cell_id", ["function-test", "function"])
+def test_a_cell_stopped_twice_in_run_b_alone_needs_attention_and_names_no_place(course, cell_id):
+    submit(course, "an")
+    sandbox = ChosenSandbox(hidden=RIGHT_B[:2], hidden_states={cell_id: "timed out"})
+    runs = count_runs(sandbox)
+    outcome = graded(course, "an", sandbox)
+    assert outcome.status is Status.ATTENTION
+    assert outcome.reasons == (HIDDEN_UNFINISHED,)
+    assert f"stopped in cell '{cell_id}'" in outcome.details
+    assert points(outcome)["function-test"] == 0.0
+    assert len(runs) == 3
 
 
 def test_a_broken_file_needs_attention(course: Course):
@@ -183,10 +268,16 @@ def test_a_broken_file_needs_attention(course: Course):
         "%%time\ntorch.log_softmax(x, 0)",
         "x = [torch.log_softmax]\n" + "# long\n" * 40_000,
         "-" * 20_000 + "log_softmax",
+        "log_softmax(",
+        "x = '\\d'\ntorch.log_softmax(x, 0)",
+        "def f(:\n    pass\ntorch.log_softmax(x, 0)",
+        "%matplotlib inline\nx = torch.log_softmax(x, 0)  # or what?",
+        "!ls\nif x:\n    %time torch.log_softmax(x, 0)",
+        "x = %time torch.log_softmax(x, 0)",
     ],
 )
 def test_a_forbidden_call_is_found(source):
-    assert [name for _, _, name in forbidden.find([("a", source)], ["log_softmax"])]
+    assert [use.name for use in forbidden.find([("a", source)], ["log_softmax"])] == ["log_softmax"]
 
 
 @pytest.mark.parametrize(
@@ -195,8 +286,10 @@ def test_a_forbidden_call_is_found(source):
         "# F.log_softmax is not allowed\nx = 'log_softmax'",
         "def log_softmax(x):\n    return x\nlog_softmax(1)",
         "class A:\n    def log_softmax(self): ...\n    def f(self): self.log_softmax()",
-        "log_softmax(",
         "my_log_softmax(x)",
+        "# log_softmax: none of '\\d'\nx = '\\d'",
+        "%matplotlib inline\n# Why is log_softmax not allowed?\nx = 1",
+        "def log_softmax(x):\n    return x\n%time log_softmax(1)",
         "",
     ],
 )
@@ -204,9 +297,38 @@ def test_what_is_no_forbidden_call_is_not_found(source):
     assert forbidden.find([("a", source)], ["log_softmax"]) == []
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "'a'" + "a" * 19_000 + " 'b c?\n",
+        'f"' + "{a}" * 60_000 + '"',
+        "\n" * 999_999,
+        "%x\n" * 300_000,
+        "log_softmax\n" * 80_000,
+    ],
+    ids=lambda source: repr(source[:6]),
+)
+def test_no_text_keeps_the_grader_busy(source, monkeypatch):
+    """What Python reads is short, and IPython reads nothing: some texts would take it hours."""
+    parsed = []
+    parse = forbidden.ast.parse
+    monkeypatch.setattr(forbidden.ast, "parse", lambda text: parsed.append(text) or parse(text))
+    begin = time.process_time()
+    uses = forbidden.find([(str(number), source) for number in range(5)], ["log_softmax"])
+    assert len(uses) in (0, 5)
+    assert sum(map(len, parsed)) <= 2 * forbidden.MAX_CHARACTERS
+    assert time.process_time() - begin < 20  # It took minutes and more.
+
+
+def test_warnings_as_errors_hide_no_forbidden_call():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert forbidden.find([("a", "x = '\\d'\nlog_softmax(x)")], ["log_softmax"])
+
+
 def test_own_name_does_not_cover_the_library(course: Course):
     source = "def log_softmax(x):\n    return torch.log_softmax(x, 0)"
-    assert forbidden.find([("a", source)], ["log_softmax"]) == [("a", 2, "log_softmax")]
+    assert forbidden.find([("a", source)], ["log_softmax"]) == [("a", 2, "log_softmax", 1)]
 
 
 def test_a_forbidden_call_in_any_cell_needs_a_person_and_keeps_its_points(course: Course):
@@ -219,9 +341,38 @@ def test_a_forbidden_call_in_any_cell_needs_a_person_and_keeps_its_points(course
     assert outcome.status is Status.ATTENTION
     assert (
         outcome.reasons[0]
-        == "Added cell 1, line 2 uses log_softmax, which this task does not allow."
+        == "Added cell 1, line 2, uses log_softmax, which this exercise does not allow."
     )
     assert outcome.score == 5.0
+
+
+@pytest.mark.parametrize("source", ["import mha_lib", "from mha_lib.nn import layers"])
+def test_the_courses_own_package_is_not_allowed_unless_the_settings_say_so(course, source):
+    submit(course, "an", {**RIGHT, "number": f"{source}\nhead_width = 64"})
+    said = "Cell 'number', line 1, uses mha_lib, which this exercise does not allow."
+    assert graded(course, "an").reasons == (said,)
+    (course.root / "mha_lib").mkdir()
+    (course.root / "mha_lib" / "__init__.py").write_text("")
+    settings = course.solutions / "tiny.toml"
+    settings.write_text(settings.read_text().replace("modules = []", 'modules = ["mha_lib"]'))
+    assert graded(course, "an").reasons == ()
+
+
+def test_one_name_in_one_cell_is_one_reason(course: Course):
+    source = "import torch\n" + "torch.log_softmax\n" * 1000 + "head_width = 64"
+    submit(course, "an", {**RIGHT, "number": source})
+    said = "Cell 'number', line 2 (and 999 more), uses log_softmax, which this exercise does not "
+    assert graded(course, "an").reasons == (said + "allow.",)
+
+
+def test_there_are_no_more_reasons_than_anybody_reads(course: Course):
+    cells = released_cells()
+    cells += [cell(f"own{number}", "code", "log_softmax") for number in range(500)]
+    submit(course, "an", cells=cells)
+    reasons = graded(course, "an", ChosenSandbox(ended="died", reason="x" * 9000)).reasons
+    assert len(reasons) == 30
+    assert reasons[-1] == "... and 473 more."
+    assert max(len(reason) for reason in reasons) <= 301
 
 
 def test_a_hole_in_the_grader_needs_attention_and_tells_students_nothing(course, monkeypatch):
@@ -234,6 +385,7 @@ def test_a_hole_in_the_grader_needs_attention_and_tells_students_nothing(course,
     outcome = graded(course, "an")
     assert outcome.status is Status.ATTENTION
     assert "KeyError" in outcome.reasons[0]
+    assert "not your fault" in outcome.reasons[0]
     assert "other sizes" not in str(outcome.reasons)
     assert "other sizes" in outcome.details
     assert outcome.score == 0.0
@@ -244,7 +396,7 @@ def test_a_missing_wall_is_no_ones_mark(course: Course):
     submit(course, "an")
 
     class NoWalls(ChosenSandbox):
-        def run(self, job):
+        def run(self, job, **_):
             raise SandboxError("no bubblewrap")
 
     with pytest.raises(SandboxError, match="no bubblewrap"):
@@ -256,7 +408,7 @@ def test_the_hidden_run_gets_the_secret_and_no_outputs(course: Course):
     jobs = []
 
     class Watching(ChosenSandbox):
-        def run(self, job) -> Run:
+        def run(self, job, **_) -> Run:
             jobs.append(job)
             return super().run(job)
 
@@ -269,6 +421,8 @@ def test_the_hidden_run_gets_the_secret_and_no_outputs(course: Course):
         "HIDDEN" in each.source or "other sizes" in each.source for each in released.cells
     )
     assert any("other sizes" in each.source for each in hidden.cells)
+    assert released.checks == hidden.checks
+    assert ("function-test", "weights, other sizes") in hidden.checks
     solution = {made["id"]: made["source"] for made in solution_cells()}
     assert not any(solution["function"] in each.source for job in jobs for each in job.cells)
 

@@ -1,6 +1,7 @@
 """The one writer to nbgrader's real gradebook: whole or not at all, and hand marks are kept."""
 
 import csv
+import dataclasses
 import datetime
 import sqlite3
 import subprocess
@@ -124,8 +125,58 @@ def test_attention_is_numeric_flagged_and_says_why_as_text(course: Course):
     assert found["flagged"]
     assert all(needs for _, _, needs in found["grades"].values())
     assert found["grades"]["number-test"][0] == 2.0
-    assert found["auto"]["number"].startswith("Needs attention: Running the notebook did not")
+    assert found["auto"]["number"].startswith("Needs attention: Running your notebook did not")
     assert "<" not in found["auto"]["number"]
+
+
+def settle(course: Course) -> None:
+    """Do what a grader does in formgrader: give every mark, and take the flag away."""
+    for cell, mark in {"number-test": 2.0, "function-test": 1.0, "answer": 1.5}.items():
+        by_hand(course, cell, manual_score=mark, needs_manual_grade=False)
+    with Gradebook(course.database_url) as book:
+        book.find_submission_notebook("tiny", "tiny", "an").flagged = False
+        book.db.commit()
+
+
+def test_a_forced_regrade_asks_no_second_time_for_what_a_person_settled(course: Course):
+    write(course, failing(course))
+    settle(course)
+    before = stored(course)
+    for _ in range(2):
+        write(course, failing(course), same_work=True)
+        assert stored(course) == before
+
+
+def test_a_mark_left_as_it_is_stays_settled_too(course: Course):
+    write(course, failing(course))
+    by_hand(course, "number-test", needs_manual_grade=False)
+    write(course, failing(course), same_work=True)
+    grades = stored(course)["grades"]
+    assert grades["number-test"] == (2.0, None, False)
+    assert grades["answer"] == (None, None, True)
+
+
+@pytest.mark.parametrize("news", ["other work", "another reason", "it was fine before"])
+def test_new_reasons_for_attention_are_asked_again(course: Course, news):
+    write(course, graded(course, "an") if news == "it was fine before" else failing(course))
+    settle(course)
+    reason = "It took long." if news == "another reason" else "It <b>died</b>."
+    outcome = graded(course, "an", ChosenSandbox(ended="died", reason=reason))
+    write(course, outcome, same_work=news != "other work")
+    found = stored(course)
+    assert found["flagged"]
+    assert all(needs for _, _, needs in found["grades"].values())
+
+
+def test_a_moved_score_is_asked_again_where_it_moved(course: Course):
+    write(course, failing(course))
+    settle(course)
+    moved = replaced(RIGHT_A, "head width", 63)
+    outcome = graded(course, "an", ChosenSandbox(moved, ended="died", reason="It <b>died</b>."))
+    write(course, outcome, same_work=True)
+    grades = stored(course)["grades"]
+    assert grades["number-test"] == (1.0, 2.0, True)
+    assert grades["function-test"] == (3.0, 1.0, False)
 
 
 def test_a_clean_regrade_clears_the_graders_flag(course: Course):
@@ -263,6 +314,21 @@ def test_it_knows_whether_the_cells_are_those_of_the_assignment(course: Course):
     notebook.write_text(notebook.read_text().replace('"points": 3', '"points": 4'))
     with GradebookWriter(course) as writer:
         assert not writer.knows(load(course, "tiny"))
+
+
+@pytest.mark.parametrize("change", ["added", "removed"])
+def test_a_notebook_without_marked_cells_counts_too(course: Course, change):
+    """One that only shows something has no cells that nbgrader keeps, but a row."""
+    assignment = load(course, "tiny")
+    (notebook,) = assignment.notebooks
+    bare = dataclasses.replace(notebook, id="only-text", cells=notebook.cells[:1], checks=())
+    both = dataclasses.replace(assignment, notebooks=(notebook, bare))
+    if change == "removed":
+        with Gradebook(course.database_url) as book:
+            book.add_notebook("only-text", "tiny")
+    with GradebookWriter(course) as writer:
+        assert writer.knows(both) is (change == "removed")
+        assert writer.knows(assignment) is (change == "added")
 
 
 def test_checksums_are_nbgraders(course: Course):

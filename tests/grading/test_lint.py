@@ -51,9 +51,6 @@ def test_the_flaws_of_loading_are_flaws(course: Course) -> None:
     assert any("title = None" in flaw for flaw in lint(course, "tiny"))
 
 
-# --- test cells hold inputs only ---
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -68,8 +65,6 @@ def test_the_flaws_of_loading_are_flaws(course: Course) -> None:
         ("from mha_lib.functional import attention", "imports mha_lib"),
         ("import mha_lib.functional as mine", "imports mha_lib"),
         ("from here import thing", "imports here"),
-        ("import grading.values", "check and seed only"),
-        ("from grading import values", "check and seed only"),
         ("np.dot(scores, elsewhere)", "'elsewhere'"),
         ("more = lambda: math.sqrt(2)", "'math'"),
         ("np.random.seed(1)", "calls numpy.random.seed, the global generator"),
@@ -167,7 +162,11 @@ def test_checks_stand_in_test_cells(course: Course) -> None:
     assert any("it calls check" in flaw for flaw in said_of(course, given))
 
 
-# --- what is released ---
+def test_check_is_imported_by_its_name_in_given_cells_too(course: Course) -> None:
+    def given(cells: Cells) -> None:
+        cells.insert(1, cell("try", "code", 'from grading import check as c\nc("x", 1)'))
+
+    assert any("imports grading in another way" in flaw for flaw in said_of(course, given))
 
 
 @pytest.mark.parametrize(
@@ -225,9 +224,6 @@ def test_the_points_and_minutes_of_tasks_add_up(course: Course) -> None:
     assert len(flaws) == 2
     assert "it states 4 points, but its cells earn 5" in flaws[0]
     assert "11 minutes together" in flaws[1]
-
-
-# --- values that a guess gives ---
 
 
 def array(*numbers: Any, dtype: str = "float64") -> Array:
@@ -326,6 +322,10 @@ def zeros(x):
 
 def double(x):
     return x * 2
+
+
+def nearly(x):
+    return x * 1.01
 """
 
 BAD_CHECKS = {
@@ -337,6 +337,10 @@ BAD_CHECKS = {
     "small": ("len(x)", "a small whole number"),
     "fixed": ("double(np.arange(4.0))", "does not hang on the course's secret"),
     "good": ("double(x)", None),
+    # bfloat16 may be 3 % off, so all of these count as right in it.
+    "nearly one": ("1 + x / 500", "an answer of ones"),
+    "nearly itself": ("nearly(x)", "return their first argument"),
+    "nearly fixed": ("np.arange(4.0) + x / 500", "does not hang on the course's secret"),
     "plain": ("1024", None),
     "numbers": ("[12, 20, 31]", None),
 }

@@ -5,6 +5,7 @@ instructor's answer is put back.
 """
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,17 +16,21 @@ from grading.assignment import Assignment, Check, load
 from grading.compare import compare
 from grading.course import Course
 from grading.job import Job, JobCell, Run
+from grading.lint import lint
 from grading.reference import Reference, reference, secret_key
+from grading.release import is_current
 from grading.sandbox import Sandbox
 from tests.grading.exercise_mistakes import ALL, HONEST, MISTAKES, Answer
 
 ROOT = Path(__file__).resolve().parents[2]
+SECRET = "5a" * 32
 SET_UP = JobCell("set-up", "import math\n\nimport torch\nfrom torch import nn")
 
 
 class Exercise(NamedTuple):
     """The exercise, what its checks are worth, and where to try answers."""
 
+    course: Course
     assignment: Assignment
     reference: Reference
     sandbox: Sandbox
@@ -75,14 +80,30 @@ class Exercise(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def exercise(course_secret: Path, tmp_path_factory: pytest.TempPathFactory) -> Exercise:
-    """Return the exercise in a course of its own."""
+def exercise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exercise]:
+    """Yield the exercise in a course of its own, whose hidden inputs are always the same."""
     course = Course(tmp_path_factory.mktemp("course"))
     shutil.copytree(ROOT / "solutions", course.solutions)
+    shutil.copytree(ROOT / "exercises", course.exercises)
+    secret = tmp_path_factory.mktemp("secret") / "secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
     assignment = load(course, "multi-head")
     sandbox = Sandbox(limits=assignment.limits)
-    right = reference(course, assignment, assignment.notebooks[0], sandbox)
-    return Exercise(assignment, right, sandbox, secret_key(course.secret(), assignment.name))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MHA_COURSE_SECRET", str(secret))
+        right = reference(course, assignment, assignment.notebooks[0], sandbox)
+        key = secret_key(course.secret(), assignment.name)
+        yield Exercise(course, assignment, right, sandbox, key)
+
+
+def test_the_release_in_the_repository_is_current(exercise: Exercise) -> None:
+    assert is_current(exercise.course, "multi-head") == []
+
+
+@pytest.mark.slow
+def test_the_exercise_has_no_flaw(exercise: Exercise) -> None:
+    assert lint(exercise.course, "multi-head") == []
 
 
 def test_marks_rest_on_hidden_checks_that_no_known_mistake_passes(exercise: Exercise) -> None:

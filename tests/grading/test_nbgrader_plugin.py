@@ -1,5 +1,7 @@
 """nbgrader's own ways in take the safe path, and a broken configuration grades nothing."""
 
+import ast
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -94,6 +96,64 @@ def test_the_button_shows_what_could_not_be_graded(course: Course):
     assert done.returncode == 1
     assert "assignment 'tiny' has" in done.stdout
     assert scores(course) == {}
+
+
+LIST = """\
+from nbgrader.apps import NbGraderAPI
+from nbgrader.apps.baseapp import NbGrader
+app = NbGrader()
+app.initialize([])
+api = NbGraderAPI(app.coursedir, parent=app)
+print([(each["student"], each["timestamp"]) for each in api.get_submissions("tiny")])
+print(app.coursedir.get_existing_timestamp("submitted/binh/tiny"))
+"""
+
+
+def test_no_timestamp_of_one_student_stops_formgrader_for_all(course: Course):
+    texts = {
+        "binh": b"yesterday",
+        "chi": b"\xff\xfe\x00",
+        "dung": b"0001-01-01 00:00:00 -1200",
+        "em": b"x" * 100_000,
+        "phuc": b"2026-01-02 03:04:05 UTC",
+    }
+    for student, text in texts.items():
+        (submit(course, student) / "timestamp.txt").write_bytes(text)
+    os.mkfifo(submit(course, "giang") / "timestamp.txt")
+    done = start(course, "-c", LIST)
+    assert done.returncode == 0, done.stderr
+    expected = [(name, None) for name in ("an", "binh", "chi", "dung", "em", "giang")]
+    expected.append(("phuc", "2026-01-02T03:04:05"))
+    listed, existing = done.stdout.splitlines()
+    assert sorted(ast.literal_eval(listed)) == expected
+    assert existing == "None"
+
+
+# What formgrader's button "Generate" calls.
+GENERATE = BUTTON.replace('.autograde("tiny", "an")', '.generate_assignment("tiny")')
+
+
+@slow
+@pytest.mark.parametrize("way", ["command", "button"])
+def test_nbgraders_generate_assignment_releases_by_our_path(course: Course, way):
+    """It makes checks.json too, and refuses what lint refuses."""
+
+    def generate() -> subprocess.CompletedProcess:
+        if way == "button":
+            return start(course, "-c", GENERATE)
+        return nbgrader(course, "generate_assignment", "tiny")
+
+    done = generate()
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = course.exercises / "tiny"
+    assert sorted(path.name for path in made.iterdir()) == ["checks.json", "tiny.ipynb"]
+    before = {path: path.read_bytes() for path in made.iterdir()}
+    settings = course.solutions / "tiny.toml"
+    settings.write_text(settings.read_text().replace("minutes = 10", "minutes = 11"))
+    done = generate()
+    assert done.returncode == 1
+    assert "minutes" in done.stdout + done.stderr
+    assert {path: path.read_bytes() for path in made.iterdir()} == before
 
 
 BREAKS = {

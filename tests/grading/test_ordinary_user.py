@@ -1,26 +1,57 @@
 """Grading as an ordinary user: the same walls, the same marks.
 
-Where the tests run as root, a batch is graded by a process of another user id. Where they run
-as an ordinary user, all the other tests of this folder show it, and this one looks at a batch
-of its own user's.
+Where the tests run as root, these start a process of another user id. Where they run as an
+ordinary user, all the other tests of this folder show it, and the last one looks at a batch of
+its own user's.
 """
 
 import os
+import re
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from benchmarks.students import NAME
+from grading import walls
 from grading.course import Course
 from tests.grading.handing_in import CASES
 from tests.grading.submissions import lay_course, marks_in_gradebook
 
 NOBODY = 65534
+REPOSITORY = Path(__file__).parents[2]
+WALLS = Path(__file__).with_name("test_sandbox.py")
+MAIN_WALLS = (
+    "test_only_the_system_python_and_the_packages_are_there",
+    "test_there_is_no_network",
+    "test_only_sockets_that_a_network_namespace_holds_can_be_opened",
+    "test_files_and_counters_of_the_machine_carry_no_word_to_another_sandbox",
+    "test_the_runner_is_nobody_and_can_become_nobody_else",
+    "test_all_that_is_writable_is_small",
+    "test_where_no_cgroup_may_be_made_a_guard_counts",
+    "test_a_fork_bomb_reaches_its_limit",
+    "test_a_run_that_never_ends_is_ended_with_all_its_children",
+    "test_each_sandbox_has_a_core_of_its_own_and_cannot_leave_it",
+)
 THREE = ("right", "wrong", "endless_loop")
+
+only_as_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason=f"these tests run as an ordinary user, so {WALLS.name} showed it"
+)
+
+
+@only_as_root
+def test_the_main_walls_stand_without_root() -> None:
+    assert passed_as_nobody(*(f"{WALLS}::{name}" for name in MAIN_WALLS)) == len(MAIN_WALLS)
+
+
+@only_as_root
+@pytest.mark.slow
+def test_all_walls_stand_without_root() -> None:
+    functions = re.findall(r"^def test_", WALLS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert passed_as_nobody(str(WALLS)) >= len(functions)  # some have several parameters
 
 
 @pytest.mark.slow
@@ -30,15 +61,36 @@ def test_a_batch_is_graded_without_root() -> None:
         grade_as_ordinary_user(Path(folder))
 
 
+def passed_as_nobody(*tests: str) -> int:
+    """Run tests as nobody and return how many passed, which must be all of them."""
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chown(scratch, NOBODY, NOBODY)
+        settings = ["-q", "-p", "no:cacheprovider", "--noconftest"]
+        settings += [f"--rootdir={REPOSITORY}", f"--basetemp={scratch}/pytest"]
+        words = [*as_nobody(), "-m", "pytest", *settings, *tests]
+        environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": packages(REPOSITORY)}
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        done = subprocess.run(words, env=environment, cwd="/", capture_output=True, text=True)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    # No other word: nothing was skipped, deselected or expected to fail.
+    summary = re.search(r"^(\d+) passed in ", done.stdout, re.MULTILINE)
+    assert summary is not None, said
+    return int(summary[1])
+
+
 def grade_as_ordinary_user(folder: Path) -> None:
     root = folder / "course"
     root.mkdir()
     lay_course(root, [CASES[name] for name in THREE])
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
     environment["MHA_COURSE_SECRET"] = str(folder / "secret")
-    command = [sys.executable, "-m", "grading", "autograde", NAME]
+    command = [sys.executable]
     if os.geteuid() == 0:
-        command, environment = as_nobody(folder, environment)
+        command = as_nobody()
+        environment |= {"PATH": programs(folder), "PYTHONPATH": packages()}
+        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", folder], check=True)
+    command += ["-m", "grading", "autograde", NAME]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     marks = marks_in_gradebook(Course(root))
@@ -50,23 +102,42 @@ def grade_as_ordinary_user(folder: Path) -> None:
         assert (root / "gradebook.db").stat().st_uid == NOBODY
 
 
-def as_nobody(folder: Path, environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Return command and environment of a user to whom root's home, and so its Python, is shut.
+def as_nobody() -> list[str]:
+    """Return the words that start Python as a user to whom root's home is shut."""
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
+    return [*user, str(python_for_everyone())]
 
-    The Python is the system's; the packages are those of the virtual environment.
+
+def python_for_everyone() -> Path:
+    """Return a Python of this version that every user may start.
+
+    Its packages are those of the virtual environment. Where there is none the test fails.
     """
-    python = "/usr/bin/python3"
-    said = subprocess.check_output([python, "-c", "import sys; print(*sys.version_info[:2])"])
-    assert said.split() == [b"%d" % part for part in sys.version_info[:2]], (
-        f"{python} has another version than the packages are for"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    candidates = (walls.python(), Path(f"/usr/bin/python{version}"))
+    for candidate in candidates:
+        if candidate.exists() and all(
+            place.stat().st_mode & 0o005 == 0o005 for place in (candidate, *candidate.parents)
+        ):
+            return candidate
+    pytest.fail(
+        f"An ordinary user may start none of {' and '.join(map(str, candidates))}, so nothing "
+        f"shows that grading works without root. Install one: apt-get install python{version}"
     )
-    # nbgrader calls alembic by its name, and the environment's own asks for root's Python.
+
+
+def packages(*more: Path) -> str:
+    """Return the PYTHONPATH of a Python that stands outside the virtual environment."""
+    return ":".join(map(str, (*more, *walls.package_folders())))
+
+
+def programs(folder: Path) -> str:
+    """Return a PATH with alembic, which nbgrader calls by its name.
+
+    The virtual environment's own asks for its Python, which may be shut.
+    """
     alembic = folder / "bin" / "alembic"
     alembic.parent.mkdir()
-    alembic.write_text(f'#!/bin/sh\nexec {python} -m alembic "$@"\n')
+    alembic.write_text(f'#!/bin/sh\nexec {python_for_everyone()} -m alembic "$@"\n')
     alembic.chmod(0o755)
-    environment["PATH"] = f"{alembic.parent}:/usr/sbin:/usr/bin:/sbin:/bin"
-    environment["PYTHONPATH"] = sysconfig.get_path("purelib")
-    subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", folder], check=True)
-    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
-    return [*user, python, "-m", "grading", "autograde", NAME], environment
+    return f"{alembic.parent}:/usr/sbin:/usr/bin:/sbin:/bin"

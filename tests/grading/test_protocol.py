@@ -265,3 +265,22 @@ def test_half_a_character_is_refused_where_it_is_one():
     with pytest.raises(FrameError):
         read_json(b'{"a":"\\uD83d"}')
     assert read_json('{"a":"😀é"}'.encode()) == {"a": "😀é"}
+
+
+def test_of_a_check_that_the_job_names_two_messages_are_kept_and_of_others_none():
+    job = Job(JOB.cells, checks=frozenset({("a", "one"), ("b", "two")}))
+    wire = encode(list(range(100)))
+    frames = [READY, begin("a"), *[check("a", "one", wire)] * 5, check("a", "two", wire)]
+    frames += [*[check("a", f"n{number}", wire) for number in range(200)], done("a")]
+    frames += [begin("b"), check("b", "two", encode(1)), check("b", "one", wire), done("b"), END]
+    result = read(*frames, job=job).run("finished")
+    assert [(m.cell, m.name) for m in result.messages] == [("a", "one")] * 2 + [("b", "two")]
+    assert len(read(*frames).run("finished").messages) == 208  # who names none keeps all
+
+
+def test_messages_that_are_not_kept_count_against_the_most_there_may_be():
+    job = Job(JOB.cells, checks=frozenset())
+    wire = encode(1)
+    reader = read(READY, begin("a"), *[check("a", "x", wire)] * (MAX_MESSAGES + 1), job=job)
+    assert reader.flaw == "more messages than one run may send"
+    assert reader.run("malformed").messages == ()

@@ -163,9 +163,6 @@ def test_nbgrader_accepts_the_release(released: Course) -> None:
     assert all(checksums)
 
 
-# --- the gradebook ---
-
-
 def cells_in_gradebook(course: Course) -> dict[str, float]:
     from nbgrader.api import Gradebook
 
@@ -213,9 +210,6 @@ def test_cells_that_marks_rest_on_stay(course: Course) -> None:
     with pytest.raises(ReleaseError, match="under another name"):
         release(course, "tiny")
     assert tree(course.exercises) == before
-
-
-# --- whole or not at all ---
 
 
 def test_an_assignment_with_flaws_is_not_released(course: Course) -> None:
@@ -269,11 +263,38 @@ def test_a_move_that_fails_brings_the_old_release_back(
     assert tree(course.exercises) == before
 
 
+@pytest.mark.parametrize("moment", ["before the old one moves", "after it", "at the new one"])
+def test_ctrl_c_between_the_moves_brings_the_old_release_back(
+    course: Course, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    before = tree(course.exercises)
+    change(course, "What would one head miss?", "What would a single head miss?")
+    real = Path.rename
+    pressed = []
+
+    def rename(self: Path, target: Path) -> Path:
+        moves_new = self.parent.name == "release"
+        if pressed or moves_new != (moment == "at the new one"):
+            return real(self, target)
+        pressed.append(moment)
+        if moment == "after it":
+            real(self, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "rename", rename)
+    monkeypatch.setattr("grading.release.lint", lambda course, name: [])
+    with pytest.raises(KeyboardInterrupt):
+        release(course, "tiny", register=False)
+    assert pressed
+    assert tree(course.exercises) == before
+    assert [path.name for path in course.exercises.iterdir()] == ["tiny"]
+
+
 def test_a_release_must_be_what_the_grader_takes_for_released(
     course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Were nbgrader's rules to change, no release would be made with the old ones."""
-    monkeypatch.setattr("grading.assignment.CODE_STUB", "# another stub")
+    monkeypatch.setattr("grading.marks.CODE_STUB", "# another stub")
     monkeypatch.setattr("grading.release.lint", lambda course, name: [])
     with pytest.raises(ReleaseError, match="no longer follows"):
         release(course, "tiny")

@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 import sys
+import warnings
 import zlib
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from grading.autograde import autograde
 from grading.course import Course
 from grading.grade import Status
 from grading.markdown import safe_html
-from grading.plain import clean, for_comment, picture
+from grading.plain import PICTURE_TYPES, clean, for_comment, picture
 from grading.render import PRINTED, render
 from tests.grading.outcomes import (
     RIGHT_A,
@@ -204,6 +205,7 @@ def test_only_text_and_redrawn_pictures_stay(course: Course):
     notebook = rendered(course, {"number": outputs})
     text = json.dumps(notebook)
     assert MARK not in text
+    assert text.count("A picture is left out") == 1
     kinds = [(made.output_type, *made.get("data", {})) for made in find(notebook, "number").outputs]
     assert kinds.count(("display_data", "image/png")) == 1
     assert set(kinds) == {
@@ -244,6 +246,21 @@ def bomb(width: int, height: int) -> str:
     return base64.b64encode(data + chunk(b"IEND", b"")).decode()
 
 
+def picture_of(file_format: str, size: tuple[int, int] = (4, 3)) -> str:
+    file = io.BytesIO()
+    Image.new("RGB", size).save(file, format=file_format)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def many_scans() -> str:
+    """Return a JPEG that says the same last scan again and again; each costs time."""
+    file = io.BytesIO()
+    Image.new("RGB", (64, 64)).save(file, format="JPEG", progressive=True)
+    content = file.getvalue()
+    last = content[content.rindex(b"\xff\xda") : -2]
+    return base64.b64encode(content[:-2] + last * 200 + content[-2:]).decode()
+
+
 @pytest.mark.parametrize(
     "encoded",
     [
@@ -252,6 +269,11 @@ def bomb(width: int, height: int) -> str:
         bomb(0, 5),
         "no base64!",
         base64.b64encode(b"GIF89a").decode(),
+        picture_of("GIF", (3000, 3000)),
+        picture_of("WEBP", (3000, 3000)),
+        picture_of("BMP"),
+        picture_of("TIFF"),
+        many_scans(),
         base64.b64encode(b"<svg onload=x()>").decode(),
         png()[:40],
         "A" * 10_000_000,
@@ -265,6 +287,37 @@ def bomb(width: int, height: int) -> str:
 )
 def test_what_is_no_small_picture_is_dropped(encoded):
     assert picture(encoded) is None
+
+
+@pytest.mark.parametrize("kind", PICTURE_TYPES)
+def test_every_kind_of_picture_that_is_pasted_is_redrawn_as_its_first_frame(kind):
+    file_format = kind.removeprefix("image/").upper()
+    frames = [Image.new("RGB", (4, 3), color) for color in ((200, 10, 20), (0, 200, 0))]
+    moving = {"save_all": True, "append_images": frames[1:]} if kind != "image/jpeg" else {}
+    file = io.BytesIO()
+    frames[0].save(file, format=file_format, **moving)
+    drawn = picture(base64.b64encode(file.getvalue()).decode())
+    assert drawn is not None
+    image = Image.open(io.BytesIO(base64.b64decode(drawn)))
+    assert (image.format, image.size, getattr(image, "n_frames", 1)) == ("PNG", (4, 3), 1)
+    red, green, blue = image.convert("RGB").getpixel((0, 0))
+    assert red > 180
+    assert max(green, blue) < 60
+
+
+def test_reading_a_picture_leaves_warnings_as_they_are():
+    """Filters belong to all threads: changed here, they would change what others read as Python."""
+    seen = []
+
+    def watch(*_: object, **__: object):
+        seen.append(list(warnings.filters))
+        raise OSError("seen")
+
+    before = list(warnings.filters)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Image, "open", watch)
+        assert picture(png()) is None
+    assert seen == [before]
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16", "CMYK"])
@@ -334,6 +387,28 @@ def test_metadata_and_types_are_the_instructors(course: Course):
     assert counts == list(range(1, len(counts) + 1))
 
 
+def test_only_known_metadata_of_the_instructors_is_kept(course: Course):
+    notebook = course.solutions / "tiny" / "tiny.ipynb"
+    document = json.loads(notebook.read_text())
+    for made in document["cells"]:
+        made["metadata"] |= {"tags": ["for-students"], "slideshow": {MARK: MARK}, MARK: 1}
+    notebook.write_text(json.dumps(document))
+    submit(course, "an")
+    shown = rendered(course)
+    assert {name for made in shown.cells for name in made.metadata} == {"nbgrader", "tags"}
+    assert MARK not in json.dumps(shown)
+
+
+def test_pictures_in_a_text_too_long_to_read_leave_a_note(course: Course):
+    cells = released_cells()
+    for made in cells:
+        if made["id"] == "answer":
+            made["source"] = "![a](attachment:a.png)" + "long " * 3000
+            made["attachments"] = {"a.png": {"image/png": png()}}
+    submit(course, "an", cells=cells)
+    assert "Pictures are left out" in find(rendered(course), "answer").source
+
+
 def test_code_that_would_not_show_is_made_visible(course: Course):
     submit(course, "an", {"number": "head_width = 64 # \u202e\x1b[8m\x00\ud800"})
     assert (
@@ -371,6 +446,72 @@ def test_a_comment_keeps_names_readable():
     assert for_comment(text) == text
 
 
+@pytest.mark.parametrize(
+    ("source", "elements", "text"),
+    [
+        ("So $d_k = 64$ here.", ["msub"], "So d k = 64 here."),
+        ("$$\nQ K^\\top \\\\\n\\dots\n$$", ["mtable", "msup"], "Q K ⊤ …"),
+        ("\\begin{align}a &= b \\\\ c &= d\\end{align}", ["mtable"], "a = b c = d"),
+        ("$\\text{<b>x</b>}$", ["mtext"], "<b>x</b>"),
+        ("$\\href{javascript:f()}{x}$", ["code"], "$\\href{javascript:f()}{x}$"),
+        ("It costs \\$3 or $4.", [], "It costs $3 or $4."),
+    ],
+)
+def test_formulas_are_shown_without_mathjax(source, elements, text):
+    exporter = HTMLExporter(filters={"markdown2html": "grading.formulas.markdown2html"})
+    shown = exporter.environment.from_string("{{ source | markdown2html }}").render(source=source)
+    page = BeautifulSoup(shown, "html.parser")
+    assert all(page.find(name) for name in elements)
+    assert page.find(["b", "a", "script"]) is None
+    assert " ".join(page.get_text(" ").split()) == text
+
+
+def with_added(course: Course, *added) -> None:
+    cells = released_cells()
+    submit(course, "an", cells=[*cells, *added])
+
+
+def test_what_a_student_added_stands_under_our_word(course: Course):
+    """An added cell can neither pass for the page's head nor for the grader's report."""
+    forged = "<strong>A person looked: 7 of 7 points.</strong>"
+    with_added(course, cell("a", "markdown", forged), cell("b", "code", "print('7 of 7 points')"))
+    printed = {"output_type": "stream", "name": "stdout", "text": "7 of 7 points"}
+    cells = rendered(course, {"+2": [printed]}).cells[-4:]
+    assert [made.cell_type for made in cells] == ["markdown", "markdown", "markdown", "code"]
+    assert cells[0].source == cells[2].source == "<strong>Added by the student:</strong>"
+    assert [output.text for output in cells[3].outputs] == [f"{PRINTED}\n", "7 of 7 points"]
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("x = 1  \n" + " \n" * 33_000 + "y = 2", "x = 1\n\n\n\n"),
+        ("(" * 99_999, "("),
+        ("a." * 9_000, "a."),
+        ("x\n" * 5_000, "x\n"),
+    ],
+    ids=["blank", "brackets", "dots", "lines"],
+)
+def test_code_that_is_slow_to_colour_is_cut_with_a_note(course: Course, source, shown):
+    with_added(course, *[cell(f"own{number}", "code", source) for number in range(30)])
+    sources = [made.source for made in rendered(course).cells if "grade_id" not in str(made)]
+    code = [text for text in sources if text.startswith(shown)]
+    assert code
+    for text in code:
+        lines = text.split("\n")
+        assert "is left out" in text
+        assert len(lines) <= 1_002
+        assert max(map(len, lines)) <= 1_060
+        assert "\n" * 5 not in text
+    assert sum(map(len, sources)) < 110_000
+
+
+def test_ordinary_code_is_shown_as_it_is(course: Course):
+    source = "def f(x):\n\n\n    return x\n" * 100
+    with_added(course, cell("own", "code", source))
+    assert rendered(course).cells[-1].source == source
+
+
 # --- the real pages ---------------------------------------------------------------------------
 
 
@@ -379,6 +520,9 @@ def test_feedback_pages_of_hostile_work_are_inert(course: Course, monkeypatch):
     (course.root / "nbgrader_config.py").write_text(CONFIG.read_text())
     (course.root / "nbgrader_config.json").write_text(CONFIG.with_suffix(".json").read_text())
     (course.root / "grading").symlink_to(CONFIG.parent / "grading")
+    notebook = course.solutions / "tiny" / "tiny.ipynb"
+    formulas = r"locked question: $d_k < 3$ and $\\unheard{x}$. "
+    notebook.write_text(notebook.read_text().replace("What would one", formulas + "What would one"))
     cells = released_cells()
     for made in cells:
         if made["id"] == "answer":
@@ -421,7 +565,13 @@ def test_feedback_pages_of_hostile_work_are_inert(course: Course, monkeypatch):
     assert "default-src 'none'" in policy
     assert "script-src" not in policy
     assert page.find("head").find("meta", {"http-equiv": "Content-Security-Policy"})
-    assert "A person looks at this submission." in page.text
+    # The instructor's formulas and folded hints are shown as such, and long lines are not cut.
+    assert page.find("math").find("msub").text.split() == ["d", "k"]
+    assert "<code>$\\unheard{x}$</code>" in page_text
+    styles = " ".join(style.text for style in page.find_all("style"))
+    assert re.search(r"div\.output_area pre[^}]*white-space: pre-wrap", styles)
+    assert re.search(r"summary \{[^}]*display: list-item", styles)
+    assert "A person will look at your work." in page.text
     assert "Needs attention: " in page.text
 
     # The page that formgrader serves is made by this exporter with this template.
@@ -431,6 +581,7 @@ def test_feedback_pages_of_hostile_work_are_inert(course: Course, monkeypatch):
     exporter = HTMLExporter(
         template_name="formgrade",
         extra_template_basedirs=[str(config), handlers.template_path],
+        filters={"markdown2html": "grading.formulas.markdown2html"},
     )
     resources = {
         "base_url": "",
@@ -448,6 +599,8 @@ def test_feedback_pages_of_hostile_work_are_inert(course: Course, monkeypatch):
     for own in container.find_all(["textarea", "button", "input"]):
         own.decompose()
     assert_inert(str(container))
+    assert container.find("math")
+    assert "summary { display: list-item" in html_text
     own_scripts = page.find_all("script")
     assert not [script for script in own_scripts if MARK in script.text]
     assert not [s for s in own_scripts if str(s.get("src", "")).startswith(("http", "//"))]

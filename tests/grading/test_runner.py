@@ -1,17 +1,23 @@
 """What an honest notebook meets inside: the same as in Jupyter, but for a person who answers."""
 
 import base64
+import contextlib
+import os
 import random
+import signal
+import threading
+import time
 
 import pytest
 
+from grading.check import CellTimeout
 from grading.job import Job, JobCell, Limits
-from grading.runner import write_frame
+from grading.runner import Channel, Clock, write_frame
 from grading.sandbox import Sandbox
 from grading.shell import MAX_OUTPUTS, Outputs, describe
 from grading.values import Array, Raised
 
-QUICK = Limits(cell_seconds=20, seconds=60)
+QUICK = Limits(cell_seconds=20)
 
 
 def run(*sources, limits=QUICK, **job):
@@ -20,6 +26,12 @@ def run(*sources, limits=QUICK, **job):
     result = Sandbox(limits=limits).run(Job(cells, **job))
     assert result.ended == "finished", result.reason
     return list(result.cells.values()), result.messages
+
+
+@pytest.fixture
+def clean_up():
+    with contextlib.ExitStack() as stack:
+        yield stack
 
 
 def text(cell, name="stdout"):
@@ -107,17 +119,59 @@ def test_figures_become_pictures_with_and_without_the_magic():
 
 
 def test_a_slow_cell_is_lost_and_the_next_one_runs():
-    (loop, sleep, catcher, last), messages = run(
+    (loop, check, catcher, last), messages = run(
         "from grading import check\ncheck('before', 1)\nwhile True:\n    pass",
         "check('slow', lambda: [0 for _ in iter(int, 1)])",
         "while True:\n    try:\n        sum(range(1000))\n    except Exception:\n        pass",
         "check('after', 2)",
-        limits=Limits(cell_seconds=1, seconds=30),
+        limits=Limits(cell_seconds=1, seconds=60),
     )
-    assert [cell.state for cell in (loop, sleep, catcher)] == ["timed out"] * 3
+    assert [cell.state for cell in (loop, check, catcher)] == ["timed out"] * 3
     assert "ran longer than 1 seconds" in loop.outputs[-1]["evalue"]
     assert last.state == "ok"
     assert [(message.name, message.value) for message in messages] == [("before", 1), ("after", 2)]
+
+
+@pytest.mark.slow
+def test_a_cell_that_hardly_gets_to_compute_has_three_times_as_long():
+    # Where a machine is busy a cell waits for the processor; here it waits for the clock.
+    (waits, hangs, last), _ = run(
+        "import time\ntime.sleep(1.5)\nprint('done')",
+        "time.sleep(60)",
+        "'next'",
+        limits=Limits(cell_seconds=1, seconds=60),
+    )
+    assert (waits.state, text(waits)) == ("ok", "done\n")
+    assert hangs.state == "timed out"
+    assert hangs.outputs[-1]["evalue"] == "this cell ran longer than 3 seconds"
+    assert last.state == "ok"
+
+
+def test_a_cells_time_does_not_end_in_the_middle_of_a_frame(clean_up):
+    reading, writing = os.pipe()
+    clean_up.callback(os.close, reading)
+    clean_up.callback(os.close, writing)
+    clean_up.callback(signal.signal, signal.SIGALRM, signal.getsignal(signal.SIGALRM))
+    channel = Channel(writing)
+    clock = Clock(0.2, 0.2, lambda: not channel.writing, CellTimeout)
+    clean_up.callback(clock.stop)
+    frame = write_frame({"kind": "output", "output": "x" * (1 << 20)})
+    received = bytearray()
+
+    def read_late():
+        time.sleep(0.6)  # the pipe is full, and the cell's time is over meanwhile
+        while len(received) < len(frame):
+            received.extend(os.read(reading, 1 << 16))
+
+    reader = threading.Thread(target=read_late)
+    reader.start()
+    clock.start()
+    channel.send("output", output="x" * (1 << 20))
+    reader.join()
+    assert received == frame
+    assert not clock.rang
+    with pytest.raises(CellTimeout, match=r"longer than 0\.2 seconds"):
+        time.sleep(5)
 
 
 def test_checks_carry_the_cell_that_runs_and_never_raise():

@@ -2,10 +2,11 @@
 
 import contextlib
 import dataclasses
+import fcntl
 import os
 import re
 import shutil
-import subprocess
+import socket
 import sys
 import tempfile
 import threading
@@ -15,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-import grading.limits as guards
+from grading import confined, guards, walls
 from grading import sandbox as sandbox_module
-from grading import walls
-from grading.job import Job, JobCell, Limits
+from grading.cores import Cores, Turns
+from grading.job import MAX_FILES, Job, JobCell, Limits, cell_name, files_flaw
 from grading.sandbox import Sandbox, SandboxError, missing_walls
 
 REPOSITORY = Path(__file__).parents[2]
-SMALL = Limits(cell_seconds=5, seconds=20, memory_bytes=400 << 20, disk_bytes=8 << 20)
+SMALL = Limits(cell_seconds=5, seconds=60, memory_bytes=400 << 20, disk_bytes=8 << 20)
 
 
 def run(*sources, limits=SMALL, modules=(), **job):
@@ -87,6 +88,113 @@ def test_there_is_no_network():
         "try:\n    socket.create_connection(('1.1.1.1', 53), 1)\nexcept OSError as e:\n    print(e)"
     )
     assert said == "['lo']\n[Errno 101] Network is unreachable\n"
+
+
+def test_only_sockets_that_a_network_namespace_holds_can_be_opened():
+    source = """
+import socket
+opened = set()
+for family in range(64):
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
+        for make in (socket.socket, socket.socketpair):
+            try:
+                made = make(family, kind)
+            except OSError as error:
+                if family == socket.AF_VSOCK:
+                    assert error.errno == 97, error
+            else:
+                opened.add(family)
+print(*sorted(opened))
+"""
+    opened = set(map(int, printed(source).split()))
+    assert {socket.AF_UNIX, socket.AF_INET, socket.AF_NETLINK} <= opened
+    assert opened <= {socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK}
+
+
+def test_every_forbidden_system_call_is_refused_by_the_filter():
+    column = 0 if os.uname().machine == "x86_64" else 1
+    numbers = {name: found[column] for name, found in walls._FORBIDDEN_CALLS.items()}
+    source = f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+refused = []
+for name, number in {numbers!r}.items():
+    if libc.syscall(number, 0, 0, 0, 0, 0, 0) == -1 and ctypes.get_errno() == 38:
+        refused.append(name)
+print(*refused)
+"""
+    assert printed(source).split() == list(numbers)
+    known = {"io_uring_setup", "userfaultfd", "keyctl", "add_key", "request_key", "bpf"}
+    assert known | {"perf_event_open", "ptrace", "process_vm_readv"} <= numbers.keys()
+
+
+def test_files_and_counters_of_the_machine_carry_no_word_to_another_sandbox():
+    import torch
+
+    source = """
+import fcntl, os, struct, torch
+file = os.open(torch.__file__, os.O_RDONLY)
+lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
+possible = []
+for command in (*range(64), *range(1000, 1064)):
+    try:
+        fcntl.fcntl(file, command, lock)
+    except OSError as error:
+        if error.errno == 38:
+            continue
+    possible.append(command)
+print(*possible)
+for take in (lambda: fcntl.flock(file, fcntl.LOCK_SH), lambda: fcntl.lockf(file, fcntl.LOCK_SH)):
+    try:
+        take()
+    except OSError as error:
+        print(error.strerror)
+told = []
+for entry in os.listdir("/proc"):
+    try:
+        if not entry.isdecimal() and (os.listdir if os.path.isdir("/proc/" + entry) else
+                                      lambda path: open(path).read(1))("/proc/" + entry):
+            told.append(entry)
+    except PermissionError:
+        pass
+print(*sorted(told))
+print(os.listdir("/proc/sys/fs"), os.listdir("/proc/sys/kernel/pty"))
+"""
+    # A lock of this process shows whether one of another sandbox would be seen.
+    with Path(torch.__file__).open("rb") as file:
+        fcntl.lockf(file, fcntl.LOCK_SH)
+        said = printed(source, limits=Limits()).splitlines()
+    assert said[0].split() == list(map(str, walls._FCNTL_COMMANDS))
+    assert said[1:3] == ["Function not implemented"] * 2
+    own = {"mounts", "net", "self", "thread-self"}
+    assert set(said[3].split()) == own | set(walls._SHOWN_OF_PROC)
+    assert said[4] == "[] []"
+
+
+def test_what_uses_locks_at_home_falls_back_or_says_so():
+    source = """
+import multiprocessing, sqlite3, tempfile
+def count(lock, value):
+    for _ in range(200):
+        with lock:
+            value.value += 1
+
+lock, value = multiprocessing.Lock(), multiprocessing.Value("i", 0, lock=False)
+processes = [multiprocessing.Process(target=count, args=(lock, value)) for _ in range(3)]
+for process in processes: process.start()
+for process in processes: process.join()
+print(value.value)
+for place in (":memory:", "file:kept.db?nolock=1", "locked.db"):
+    try:
+        with sqlite3.connect(place, uri=True) as base:
+            base.execute("create table t (n)")
+            print(*base.execute("select count(*) from t"))
+    except sqlite3.OperationalError as error:
+        print(error)
+with tempfile.NamedTemporaryFile() as file:
+    print(file.write(b"abc"))
+"""
+    assert printed(source).splitlines() == ["600", "(0,)", "(0,)", "disk I/O error", "3"]
 
 
 def test_the_runner_is_nobody_and_can_become_nobody_else():
@@ -199,9 +307,39 @@ def test_files_need_plain_names(name):
         run("1", files={name: b""})
 
 
-def test_files_must_fit_and_cells_need_ids_of_their_own():
-    with pytest.raises(ValueError, match="too big"):
-        run("1", files={"a": bytes(5 << 20)})
+@pytest.mark.parametrize(
+    ("files", "flaw"),
+    [
+        ({"a": bytes(5 << 20)}, "are too big: 5242880 bytes in all"),
+        ({"a": bytes((1 << 20) + 1)}, "'a' is too big: 1048577 bytes. It may have 1048576"),
+        # A file of one byte takes a page: 1100 of them would not fit, though they are small.
+        ({f"{n}": b"x" for n in range(600)}, "are too big: 2457600 bytes in all"),
+        ({f"{n}": b"" for n in range(MAX_FILES + 1)}, "1001 files"),
+        ({f"{n}/{n}": b"" for n in range(MAX_FILES)}, "in 1000 folders"),
+        ({"a": b"", "a/b": b""}, "'a' is a file beside the notebook, and a folder"),
+        ({"n" * 256: b""}, "plain relative name"),
+        ({"\udc80": b""}, "plain relative name"),
+    ],
+    ids=["sum", "one", "pages", "many", "folders", "both", "long", "no text"],
+)
+def test_files_that_do_not_fit_are_refused_before_a_sandbox_starts(files, flaw):
+    limits = dataclasses.replace(SMALL, disk_bytes=4 << 20, file_bytes=1 << 20)
+    if "5242880" in flaw:
+        limits = dataclasses.replace(limits, file_bytes=8 << 20)
+    assert flaw in files_flaw(files, limits)
+    with pytest.raises(ValueError, match=re.escape(flaw)):
+        run("1", files=files, limits=limits)
+
+
+def test_the_most_files_that_are_allowed_can_be_laid_into_a_sandbox():
+    limits = dataclasses.replace(SMALL, disk_bytes=8 << 20, file_bytes=3 << 20)
+    files = {f"{number}": b"x" for number in range(MAX_FILES - 1)}
+    files = dict(list(files.items())[:200]) | {"big": bytes(3 << 20), "n" * 255: b""}
+    assert files_flaw(files, limits) is None
+    assert printed("import os\nprint(len(os.listdir()))", files=files, limits=limits) == "202\n"
+
+
+def test_cells_need_ids_of_their_own():
     with pytest.raises(ValueError, match="id of its own"):
         Sandbox(limits=SMALL).run(Job((JobCell("a", ""), JobCell("a", ""))))
 
@@ -278,6 +416,7 @@ except OSError as error:
     assert left_over(result) == []
 
 
+@pytest.mark.slow
 def test_several_sandboxes_at_once_do_not_count_against_each_other():
     source = (
         "import os, time\nfor _ in range(40):\n    if os.fork() == 0:\n        time.sleep(30)\n"
@@ -311,11 +450,144 @@ while True:
     assert left_over(result) == []
 
 
+@pytest.mark.slow
 def test_computing_time_is_limited_too():
-    limits = dataclasses.replace(SMALL, cpu_seconds=1)
+    limits = dataclasses.replace(SMALL, cpu_seconds=3, cell_seconds=30)
     result = run("while True:\n    pass", limits=limits)
     assert result.ended == "timed out"
-    assert "seconds of computing" in result.reason
+    assert "3 seconds of computing" in result.reason
+
+
+def test_what_all_processes_compute_together_is_limited():
+    limits = dataclasses.replace(SMALL, cpu_seconds=2, cell_seconds=30)
+    hidden_away = """
+import os, time
+for _ in range(20):
+    if os.fork() == 0:
+        os.setsid()
+        while True: pass
+time.sleep(25)
+"""
+    one_after_another = """
+import os, time
+for _ in range(20):
+    if os.fork() == 0:
+        start = time.process_time()
+        while time.process_time() - start < 0.5: pass
+        os._exit(0)
+    os.wait()
+"""
+    for source in (hidden_away, one_after_another):
+        result = run("1", TELL + source, limits=limits)
+        assert (result.ended, result.cells["c1"].state) == ("timed out", "timed out")
+        assert result.reason == (
+            "Your notebook used more than 2 seconds of computing and was stopped in cell 'c1'."
+        )
+        assert left_over(result) == []
+
+
+def test_each_sandbox_has_a_core_of_its_own_and_cannot_leave_it():
+    source = """
+import os, time
+try:
+    os.sched_setaffinity(0, range(os.cpu_count()))
+except OSError:
+    pass
+if os.fork() == 0:
+    os.setsid()
+    print(*os.sched_getaffinity(0), file=open("core", "w"))
+    os._exit(0)
+os.wait()
+time.sleep(2)
+print(open("core").read(), *os.sched_getaffinity(0))
+"""
+    cores = os.sched_getaffinity(0)
+    both = min(2, len(cores))
+    with ThreadPoolExecutor(both) as pool:
+        said = list(pool.map(lambda _: set(map(int, printed(source).split())), range(both)))
+    assert all(len(one) == 1 and one <= cores for one in said), said
+    assert len(set.union(*said)) == both
+
+
+def test_cores_are_shared_evenly_where_there_are_too_few(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 5, 7})
+    cores = Cores()
+    with contextlib.ExitStack() as users:
+        lent = [users.enter_context(cores.one()) for _ in range(6)]
+        assert sorted(lent[:3]) == sorted(lent[3:]) == [2, 5, 7]
+        with cores.one() as once:
+            pass
+        with cores.one(), cores.one(), cores.one() as third:
+            assert third in (2, 5, 7)
+    assert once in (2, 5, 7)
+    assert not +cores._users
+
+
+def test_runs_with_secrets_and_shown_runs_never_meet_and_one_alone_meets_nobody():
+    source = "import time\nprint(time.monotonic())\ntime.sleep(0.4)\nprint(time.monotonic())"
+    sandbox = Sandbox(limits=SMALL)
+
+    def times(kind):
+        job = Job((JobCell("a", source),), key="ab" if kind == "secret" else "")
+        result = sandbox.run(job, alone=kind == "alone")
+        return kind, *map(float, result.cells["a"].outputs[0]["text"].split())
+
+    kinds = ("shown", "secret", "shown", "alone", "secret", "alone")
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        said = list(pool.map(times, kinds))
+    for number, (kind, begin, end) in enumerate(said):
+        for other, start, stop in said[number + 1 :]:
+            may_meet = kind == other != "alone"
+            assert may_meet or stop < begin or start > end, said
+
+
+def test_turns_change_fairly_and_leave_no_trace():
+    turns = Turns()
+    seen, threads = [], []
+
+    def go(kind, name):
+        with turns.turn(kind):
+            seen.append(name)
+
+    def begin(kind, name):
+        threads.append(threading.Thread(target=go, args=(kind, name)))
+        threads[-1].start()
+
+    with turns.turn("shown"):
+        begin("shown", "beside the first")
+        wait_until(lambda: seen == ["beside the first"])
+        for number, kind in enumerate(("secret", "shown", "alone", "secret"), 1):
+            begin(kind, f"{kind} {number}")
+            wait_until(lambda number=number: len(turns._waiting) == number)
+        time.sleep(0.1)
+        assert seen == ["beside the first"]
+    for thread in threads:
+        thread.join(10)
+    # The fourth need not wait for the ones between: the first of its kind opened the door.
+    assert set(seen[1:3]) == {"secret 1", "secret 4"}
+    assert seen[3:] == ["shown 2", "alone 3"]
+    with pytest.raises(KeyError), turns.turn("alone"):
+        raise KeyError
+    assert (turns._waiting, turns._going) == ([], [])
+
+
+def wait_until(true):
+    deadline = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_people_are_told_of_a_cell_by_its_name():
+    assert cell_name("split-heads") == "cell 'split-heads'"
+    ids = ("+1", "given-18")
+    cells = (*(JobCell(id, f"1 / {n}") for n, id in enumerate(ids)), JobCell("+2", "exit_now"))
+    cells = (*cells, JobCell("+3", "import os\nos._exit(0)"))
+    result = Sandbox(limits=SMALL).run(Job(cells))
+    lines = "\n".join(result.cells["+1"].outputs[0]["traceback"])
+    assert "added cell 1, line 1" in lines
+    assert "/" not in lines.replace("1 / 0", "")
+    assert result.reason == "Your notebook ended the Python process in added cell 3."
 
 
 # What can be broken
@@ -376,6 +648,7 @@ def test_garbage_in_the_pipe_ends_the_run_and_what_came_before_stands(source):
     assert result.cells["c2"].state == "not run"
 
 
+@pytest.mark.slow
 def test_a_slow_writer_cannot_hold_the_grader_up():
     find = "PIPE = int(open('/proc/self/cmdline').read().split('\\0')[-2])\nimport os, time\n"
     drip = (
@@ -404,9 +677,48 @@ def test_a_forged_end_is_the_end():
 
 @pytest.fixture
 def untried(monkeypatch):
-    sandbox_module._missing_walls.cache_clear()
+    sandbox_module._find_walls.cache_clear()
     yield monkeypatch
-    sandbox_module._missing_walls.cache_clear()
+    sandbox_module._find_walls.cache_clear()
+
+
+def put_in_place_of_bwrap(monkeypatch, folder, script):
+    fake = folder / "bwrap"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    folder.chmod(0o755)
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: str(fake) if name == "bwrap" else which(name))
+
+
+@pytest.mark.parametrize("child", [1, 4194303], ids=["another's", "gone"])
+def test_a_bwrap_that_ends_early_is_quoted(monkeypatch, tmp_path, child):
+    sandbox = Sandbox(limits=SMALL)
+    find_info = 'while [ "$1" != --info-fd ]; do shift; done'
+    tell = f"echo '{{\"child-pid\": {child}}}' > /proc/self/fd/$2"
+    script = f"{find_info}\n{tell}\necho 'bwrap: Creating new namespace failed' >&2\nexit 1"
+    put_in_place_of_bwrap(monkeypatch, tmp_path, script)
+    with pytest.raises(SandboxError, match=r"It said: bwrap: Creating new namespace failed$"):
+        sandbox.run(Job((JobCell("a", "1"),)))
+
+
+def test_a_bwrap_that_says_nothing_leaves_its_status(monkeypatch, tmp_path):
+    sandbox = Sandbox(limits=SMALL)
+    put_in_place_of_bwrap(monkeypatch, tmp_path, "kill -9 $$")
+    with pytest.raises(SandboxError, match="ended with status -9 and said nothing"):
+        sandbox.run(Job((JobCell("a", "1"),)))
+
+
+@pytest.mark.slow
+def test_a_grader_that_is_kept_waiting_misses_nothing(monkeypatch):
+    find_first = confined.Confined._find_first
+
+    def find_late(*arguments):
+        time.sleep(2)  # far more than the whole run takes
+        return find_first(*arguments)
+
+    monkeypatch.setattr(confined.Confined, "_find_first", find_late)
+    assert printed("print('here')") == "here\n"
 
 
 @pytest.mark.parametrize("tool", ["bwrap", "prlimit"])
@@ -418,6 +730,8 @@ def test_a_missing_program_is_named_and_nothing_runs(untried, tool):
     assert "apt-get install" in sentence
     with pytest.raises(SandboxError, match=tool):
         Sandbox()
+    untried.setattr(shutil, "which", which)  # it was installed meanwhile
+    assert missing_walls() == []
 
 
 @pytest.mark.parametrize(
@@ -428,12 +742,7 @@ def test_a_missing_program_is_named_and_nothing_runs(untried, tool):
     ],
 )
 def test_a_bwrap_that_refuses_is_quoted_and_nothing_runs(untried, tmp_path, refusal, way_out):
-    fake = tmp_path / "bwrap"
-    fake.write_text(f"#!/bin/sh\necho 'bwrap: {refusal}' >&2\nexit 1\n")
-    fake.chmod(0o755)
-    tmp_path.chmod(0o755)
-    which = shutil.which
-    untried.setattr(shutil, "which", lambda name: str(fake) if name == "bwrap" else which(name))
+    put_in_place_of_bwrap(untried, tmp_path, f"echo 'bwrap: {refusal}' >&2; exit 1")
     (sentence,) = missing_walls()
     assert refusal in sentence
     assert way_out in sentence
@@ -443,8 +752,9 @@ def test_a_bwrap_that_refuses_is_quoted_and_nothing_runs(untried, tmp_path, refu
 
 def test_a_wall_with_a_hole_is_found(untried):
     untried.setattr(walls, "seccomp_filter", lambda: b"\x06\x00\x00\x00\x00\x00\xff\x7f")
-    assert missing_walls() == []  # a filter that allows everything is still a filter
-    sandbox_module._missing_walls.cache_clear()
+    (sentence,) = missing_walls()
+    assert "forbidden system calls work" in sentence
+    untried.undo()
     untried.setattr(walls, "WRITABLE", walls.WRITABLE[:2])
     (sentence,) = missing_walls()
     assert "not all walls stand: /dev/shm is unlimited" in sentence
@@ -473,8 +783,8 @@ def test_the_digest_follows_what_runs(tmp_path):
     assert first != Sandbox(modules=[module]).digest()
 
 
-def test_a_cgroup_of_version_2_is_set_up(tmp_path, monkeypatch):
-    # This machine counts memory in version 1: the files are looked at in a plain folder.
+def test_the_files_of_a_version_2_cgroup_are_written_and_read_in_a_plain_folder(tmp_path):
+    # It shows their names and contents only, so that it runs on machines with version 1 too.
     guard = guards.CgroupGuard(tmp_path, 1 << 30)
     (folder,) = tmp_path.iterdir()
     assert (folder / "memory.max").read_text() == str(1 << 30)
@@ -499,58 +809,3 @@ def test_nothing_is_left_behind(end, monkeypatch):
     (guard,) = made
     if isinstance(guard, guards.CgroupGuard):
         assert not Path(guard.prefix()[-1]).parent.exists()
-
-
-# As an ordinary user
-
-
-def python_for_everyone():
-    """Give a Python like this one that every user may start, or None."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    for candidate in (walls.python(), Path(f"/usr/bin/python{version}")):
-        if candidate.exists() and all(
-            folder.stat().st_mode & 0o005 == 0o005 for folder in (candidate, *candidate.parents)
-        ):
-            return candidate
-    return None
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="the tests above ran as an ordinary user already")
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        "only_the_system or network or nobody or writable or count or bomb or never_ends",
-        pytest.param("test", marks=pytest.mark.slow),
-    ],
-    ids=["the main walls", "everything"],
-)
-def test_all_of_this_holds_as_an_ordinary_user(chosen):
-    python = python_for_everyone()
-    if python is None:
-        pytest.skip("no Python of this version that an ordinary user may start: /usr/bin/python3.x")
-    folders = [str(REPOSITORY), *map(str, walls.package_folders())]
-    with tempfile.TemporaryDirectory() as scratch:
-        os.chown(scratch, 65534, 65534)
-        words = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", str(python)]
-        words += [
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-p",
-            "no:cacheprovider",
-            "--noconftest",
-            "-k",
-            chosen,
-        ]
-        words += [f"--rootdir={REPOSITORY}", f"--basetemp={scratch}/pytest", __file__]
-        settings = {
-            "PATH": "/usr/bin:/bin",
-            "PYTHONPATH": ":".join(folders),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        done = subprocess.run(
-            words, env=settings, cwd="/", capture_output=True, text=True, check=False
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout

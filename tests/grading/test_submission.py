@@ -11,7 +11,8 @@ import pytest
 
 from grading.assignment import Assignment, load
 from grading.course import Course
-from grading.submission import MAX_BYTES, Submission, collect, parse_timestamp, student_id_of
+from grading.submission import MAX_BYTES, Submission, collect, student_id_of
+from grading.timestamps import parse_timestamp
 from tests.grading.small_course import released_cells, small_course, submit, write_notebook
 
 NAME = "Nguyễn Thị Hương"
@@ -41,9 +42,6 @@ def problem_of(course: Course, assignment: Assignment) -> str:
     assert submission.notebooks == {}
     assert len(submission.problems) == 1
     return submission.problems[0]
-
-
-# --- what is taken ---
 
 
 def test_an_honest_submission(course: Course, assignment: Assignment) -> None:
@@ -106,9 +104,6 @@ def test_vietnamese_file_names(course: Course) -> None:
     assert "2 times" in submission.problems[0]
 
 
-# --- notebooks under another name ---
-
-
 def test_a_renamed_notebook_is_taken_with_a_warning(course: Course, assignment: Assignment) -> None:
     folder = submit(course, "an")
     (folder / "tiny.ipynb").rename(folder / "tiny (1).IPYNB")
@@ -145,9 +140,6 @@ def test_a_missing_notebook(course: Course, assignment: Assignment) -> None:
     folder = submit(course, "an")
     (folder / "tiny.ipynb").unlink()
     assert "no other notebook" in problem_of(course, assignment)
-
-
-# --- links and other things that are no plain file ---
 
 
 def test_a_link_to_the_solution(course: Course, assignment: Assignment) -> None:
@@ -214,7 +206,7 @@ def test_linked_folders(course: Course, assignment: Assignment, tmp_path: Path) 
     (tmp_path / "student" / "tiny").mkdir(parents=True)
     write_notebook(tmp_path / "student" / "tiny" / "tiny.ipynb", released_cells())
     folder.parent.symlink_to(tmp_path / "student")
-    assert "folder is a link" in problem_of(course, assignment)
+    assert "Your folder is a link" in problem_of(course, assignment)
 
 
 def test_a_file_in_place_of_the_folder(course: Course, assignment: Assignment) -> None:
@@ -244,6 +236,25 @@ def test_too_big(course: Course, assignment: Assignment) -> None:
     with (folder / "tiny.ipynb").open("wb") as file:
         file.truncate(MAX_BYTES + 1)
     assert "20,971,521 bytes" in problem_of(course, assignment)
+
+
+def test_files_that_do_not_fit_beside_the_notebook_are_left_out(course: Course) -> None:
+    settings = course.solutions / "tiny.toml"
+    names = ["a.bin", "b.bin", "c.bin", "d.bin"]
+    settings.write_text(settings.read_text().replace('["notes.txt"]', str(names)))
+    assignment = load(course, "tiny")
+    folder = submit(course, "an")
+    for name in names[:3]:
+        (folder / name).write_bytes(bytes(20 << 20))
+    submission = only(course, assignment)
+    assert sorted(submission.files) == names[:3]
+    assert submission.problems == ()
+    (folder / "d.bin").write_bytes(bytes(20 << 20))
+    submission = only(course, assignment)
+    assert submission.files == {}
+    assert set(submission.notebooks) == {"tiny"}
+    assert len(submission.problems) == 1
+    assert "None of the files beside your notebook was taken" in submission.problems[0]
 
 
 def test_more_names_than_anyone_makes(course: Course, assignment: Assignment) -> None:
@@ -298,9 +309,6 @@ class SubmittedHere(Course):
         return Path()
 
 
-# --- who is it? ---
-
-
 def test_two_folders_with_one_id_get_nothing_of_each_other(
     course: Course, assignment: Assignment
 ) -> None:
@@ -338,9 +346,6 @@ def test_dots_and_spaces(course: Course, assignment: Assignment) -> None:
     submit(course, " an")
     assert [s.student_id for s in collect(course, assignment)] == [" an"]
     assert student_id_of("e\u0301") == "é"
-
-
-# --- when, and has it changed? ---
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.students import answer, find, released, save, solve
+from benchmarks.students import answer_wrongly, find, released, save, solve
 
 ROOT = Path(__file__).resolve().parents[2]
 EXERCISE = ROOT / "exercises" / "multi-head"
 NOTEBOOK = "multi-head.ipynb"
-WITHOUT_TRANSPOSE = """\
-def split_heads(x, h):
-    B, N, d_model = x.shape
-    return x.reshape(B, h, N, head_dim(d_model, h))
-"""
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +47,7 @@ def test_it_passes_a_solved_notebook(folder: Path) -> None:
 def test_it_fails_a_wrong_one_and_says_which_check_and_why(folder: Path) -> None:
     notebook = released()
     solve(notebook)
-    answer(notebook, "split-heads", WITHOUT_TRANSPOSE)
+    answer_wrongly(notebook, "split-heads")
     save(notebook, folder / NOTEBOOK)
     said = validate(folder)
     assert "VALIDATION FAILED" in said

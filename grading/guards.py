@@ -1,4 +1,4 @@
-"""Memory and files of a whole sandbox, which no limit of a single process can bound.
+"""Memory, computing and files of a whole sandbox: no limit of a single process bounds them.
 
 Where this process may make a memory cgroup, the kernel holds the limit. Elsewhere (most often an
 ordinary user) a guard adds up the memory of the sandbox's processes every few milliseconds.
@@ -176,6 +176,17 @@ def _own_share(process: int) -> int:
             if line.startswith("Pss:"):
                 return int(line.split()[1]) << 10
     return 0
+
+
+def computed(process: int) -> float:
+    """Give the seconds that a sandbox's processes computed, with the ended ones waited for."""
+    ticks = 0
+    for member in descendants(process):
+        with contextlib.suppress(OSError):
+            # Behind the name, in which anything may stand: utime, stime, cutime and cstime.
+            fields = Path(f"/proc/{member}/stat").read_bytes().rpartition(b")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def too_many_files(process: int, mounts: Sequence[str]) -> bool:

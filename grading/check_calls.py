@@ -1,0 +1,81 @@
+"""The calls of check in a test cell, found in its syntax tree by the name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+FROM_GRADING = ("check", "seed")
+
+
+def find_checks(source: str) -> list[str | None]:
+    r"""Return the name of each call of ``check`` in Python text, None where it is no literal.
+
+    Raises:
+        SyntaxError: The text is not Python.
+
+    >>> find_checks("check('a', 1)\nif x:\n    check(name, 2)")
+    ['a', None]
+    """
+    calls = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "check"
+    ]
+    calls.sort(key=lambda call: (call.lineno, call.col_offset))
+    names: list[str | None] = []
+    for call in calls:
+        first = call.args[0] if call.args else None
+        literal = isinstance(first, ast.Constant) and isinstance(first.value, str)
+        names.append(first.value if literal else None)  # type: ignore[union-attr]
+    return names
+
+
+def grading_import_flaws(tree: ast.Module) -> Iterator[str]:
+    r"""Yield imports of grading under which a check would not be found: it is known by its name.
+
+    >>> tree = ast.parse("from grading import check, seed\nfrom grading import check as c")
+    >>> [flaw.split(";")[0] for flaw in grading_import_flaws(tree)]
+    ['line 2 imports grading in another way than from grading import check, seed']
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            good = not any(alias.name.split(".")[0] == "grading" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "grading":
+            named = [alias.name in FROM_GRADING and alias.asname is None for alias in node.names]
+            good = node.module == "grading" and node.level == 0 and all(named)
+        else:
+            continue
+        if not good:
+            yield (
+                f"line {node.lineno} imports grading in another way than from grading import "
+                "check, seed; write it so, as checks are found by the name check"
+            )
+
+
+def other_uses_of_check(tree: ast.Module) -> Iterator[str]:
+    r"""Yield where the name check is passed on, or given to something else.
+
+    >>> [flaw.split(";")[0] for flaw in other_uses_of_check(ast.parse("c = check\ncheck('a', 1)"))]
+    ['line 1 uses the name check for something else than a call']
+    """
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        names: list[str | None] = []
+        if isinstance(node, ast.Name) and id(node) not in called:
+            names = [node.id]
+        elif isinstance(node, ast.arg):
+            names = [node.arg]
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.Import) or (
+            isinstance(node, ast.ImportFrom) and node.module != "grading"
+        ):
+            names = [alias.asname or alias.name for alias in node.names]
+        if "check" in names:
+            yield (
+                f"line {getattr(node, 'lineno', '?')} uses the name check for something else than "
+                "a call; choose another name"
+            )

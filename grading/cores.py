@@ -1,0 +1,95 @@
+"""Which core a sandbox computes on, and which sandboxes run at the same time.
+
+A student's code may keep a core busy with any number of processes. It takes no time from its
+neighbours, because each sandbox has a core of its own as long as there are enough.
+
+All sandboxes share one kernel and the same files, so two that run at the same time can always
+talk: one wakes what waits on a page of a file, or makes itself felt in the processor's cache. So
+a run that knows secrets never goes at the same time as one whose output people see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["shown", "secret", "alone"]
+
+
+class Cores:
+    """Shares out the cores that this process may use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users: Counter[int] = Counter()
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[int]:
+        """Lend the core with the fewest users: a free one, as long as there is one.
+
+        Among equals chance decides, so that two graders do not both begin with the same core.
+        """
+        with self._lock:
+            cores = os.sched_getaffinity(0)
+            fewest = min(self._users[core] for core in cores)
+            equals = [core for core in cores if self._users[core] == fewest]
+            core = random.SystemRandom().choice(equals)
+            self._users[core] += 1
+        try:
+            yield core
+        finally:
+            with self._lock:
+                self._users[core] -= 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Ticket:
+    kind: Kind
+
+
+class Turns:
+    """Lets runs of one kind go at the same time; a run of the kind "alone" goes alone."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: list[_Ticket] = []
+        self._going: list[_Ticket] = []
+
+    @contextlib.contextmanager
+    def turn(self, kind: Kind) -> Iterator[None]:
+        """Wait for this kind's turn, and go."""
+        ticket = _Ticket(kind)
+        try:
+            with self._changed:
+                self._waiting.append(ticket)
+                self._let_in()
+                self._changed.wait_for(lambda: ticket in self._going)
+            yield
+        finally:
+            with self._changed:
+                for tickets in (self._waiting, self._going):
+                    if ticket in tickets:
+                        tickets.remove(ticket)
+                self._let_in()
+
+    def _let_in(self) -> None:
+        """Let in all that may go now: newcomers only while nobody of another kind waits."""
+        if not self._waiting:
+            return
+        first = self._waiting[0]
+        if not self._going:
+            alike = [ticket for ticket in self._waiting if ticket.kind == first.kind]
+            entering = [first] if first.kind == "alone" else alike
+        elif first.kind != "alone" and len({t.kind for t in self._going + self._waiting}) == 1:
+            entering = list(self._waiting)
+        else:
+            return
+        self._going += entering
+        self._waiting = [ticket for ticket in self._waiting if ticket not in entering]
+        self._changed.notify_all()

@@ -1,0 +1,90 @@
+"""The two runs of one notebook, and what is said about cells that did not come to their end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from grading.assignment import Notebook
+from grading.job import Job, Run, cell_name
+from grading.rebuild import Rebuilt
+from grading.sandbox import Sandbox
+
+RUNS = 4  # at most, of one notebook: each of two jobs, and each once more
+HIDDEN_UNFINISHED = "The hidden tests did not finish on your work; what arrived before that counts."
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is found in one submission on the way; all three lists grow.
+
+    Problems need a person, warnings are told, both to the student; details are for the instructor.
+    """
+
+    problems: list[str]
+    warnings: list[str]
+    details: list[str] = field(default_factory=list)
+
+
+def run_both(sandbox: Sandbox, released: Job, hidden: Job, rebuilt: Rebuilt) -> tuple[Run, Run]:
+    """Run both jobs, and one once more, alone, where a busy machine may have stopped it.
+
+    A student's own cell that takes long is no such sign in run A; in run B it is one if run A
+    came through it.
+    """
+    run_a = sandbox.run(released)
+    if run_a.ended == "timed out" or _stopped(run_a) - _answers(rebuilt):
+        run_a = sandbox.run(released, alone=True)
+    run_b = sandbox.run(hidden)
+    if run_a.ended != "timed out" and (
+        run_b.ended == "timed out" or _stopped(run_b) - _stopped(run_a)
+    ):
+        run_b = sandbox.run(hidden, alone=True)
+    return run_a, run_b
+
+
+def find_stops(
+    notebook: Notebook,
+    rebuilt: Rebuilt,
+    run_a: Run,
+    run_b: Run,
+    cell_seconds: float,
+    found: Findings,
+) -> None:
+    """Note what did not run to its end: a student's own slow cell is a warning, all else more."""
+    if run_a.ended != "finished":
+        found.problems.append(
+            f"Running your notebook did not finish: {run_a.reason or run_a.ended}"
+        )
+    else:
+        for cell in sorted(_stopped(run_a), key=list(run_a.cells).index):
+            remarks = found.warnings if cell in _answers(rebuilt) else found.problems
+            remarks.append(
+                f"{place(cell)} took longer than {cell_seconds:g} seconds and was stopped."
+            )
+    # Where run B ends is the student's choice, and could carry hidden text out. So what a student
+    # reads is one sentence, and the place is for the instructor alone.
+    hidden = [] if run_b.ended == "finished" else [run_b.reason or run_b.ended]
+    stopped = _stopped(run_b) - (_stopped(run_a) & _answers(rebuilt))
+    hidden += [f"stopped in {cell_name(cell)}" for cell in run_b.cells if cell in stopped]
+    if hidden:
+        found.problems.append(HIDDEN_UNFINISHED)
+        found.details.extend(f"hidden tests of {notebook.id}: {what}" for what in hidden)
+
+
+def _stopped(run: Run) -> set[str]:
+    return {cell for cell, cell_run in run.cells.items() if cell_run.state == "timed out"}
+
+
+def _answers(rebuilt: Rebuilt) -> set[str]:
+    """Return the ids of the cells whose text is the student's."""
+    return {cell.id for cell in rebuilt.cells if cell.role not in ("given", "test")}
+
+
+def place(cell: str) -> str:
+    """Name a cell at the start of a sentence.
+
+    >>> place("+1")
+    'Added cell 1'
+    """
+    name = cell_name(cell)
+    return name[:1].upper() + name[1:]

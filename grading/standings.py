@@ -1,0 +1,76 @@
+"""What the gradebook says of each submission, marks by hand included. It is only read here."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from grading.course import Course
+from grading.gradebook import BUSY_SECONDS, GradebookError
+
+_GRADES = """
+select submitted_assignment.student_id, submitted_notebook.flagged, grade.needs_manual_grade,
+       grade.auto_score, grade.manual_score, grade.extra_credit, grade_cells.max_score
+from assignment
+join submitted_assignment on submitted_assignment.assignment_id = assignment.id
+join submitted_notebook on submitted_notebook.assignment_id = submitted_assignment.id
+join grade on grade.notebook_id = submitted_notebook.id
+join grade_cells on grade_cells.id = grade.cell_id
+where assignment.name = ? and (? is null or submitted_assignment.student_id = ?)
+"""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The points of one submission; ``waiting`` are those that only a person can give.
+
+    ``settled`` says that nothing in it is flagged or waits for a person's look.
+    """
+
+    score: float = 0.0
+    max_score: float = 0.0
+    waiting: float = 0.0
+    settled: bool = True
+
+
+def standings(course: Course, assignment: str, student: str | None = None) -> dict[str, Standing]:
+    """Return how each submission of an assignment stands, or one student's, by student.
+
+    Raises:
+        GradebookError: The gradebook is there, but cannot be read.
+    """
+    path = Path(course.database_url.removeprefix("sqlite:///"))
+    if not path.is_file():
+        return {}
+    found: dict[str, Standing] = {}
+    try:
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS)) as book:
+            rows = book.execute(_GRADES, (assignment, student, student)).fetchall()
+    except sqlite3.Error as error:
+        raise GradebookError(f"The gradebook {path} cannot be read ({error}).") from error
+    for student_id, flagged, looked_for, auto, manual, extra, most in rows:
+        before = found.get(student_id, Standing())
+        by_hand = auto is None and manual is None
+        given = (auto if manual is None else manual) or 0.0
+        found[student_id] = Standing(
+            score=round(before.score + given + (extra or 0.0), 2),
+            max_score=round(before.max_score + most, 2),
+            waiting=round(before.waiting + (most if by_hand else 0.0), 2),
+            settled=before.settled and not flagged and not looked_for,
+        )
+    return found
+
+
+def points_text(score: float, max_score: float, waiting: float = 0.0) -> str:
+    """Say in a few words what was reached and what is still open.
+
+    >>> points_text(90, 100, 10), points_text(97, 100)
+    ('90 of 100, 10 points wait for a person', '97 of 100')
+    """
+    text = f"{score:g} of {max_score:g}"
+    if waiting:
+        text += f", {waiting:g} point{' waits' if waiting == 1 else 's wait'} for a person"
+    return text
