@@ -34,7 +34,7 @@ test: ## set up, build, lint, and run the tests that finish in under 5 minutes
 test-slow: ## the other tests, under 40 minutes
 	@scripts/setup.sh tests
 	@$(PY) -m book.build
-	@$(PY) -m pytest -q -m slow
+	@$(PY) -m pytest -q -n 2 --dist loadscope -m slow
 
 lint: setup ## style and types
 	@.venv/bin/ruff check .

@@ -20,7 +20,7 @@ from grading.assignment import Assignment, Check, Notebook
 from grading.assignment_sandbox import sandbox_for
 from grading.compare import TOLERANCES, compare, simplify
 from grading.course import Course
-from grading.job import Job, Run
+from grading.job import Job, Run, cell_name
 from grading.rebuild import Rebuilt, jobs, solved
 from grading.reference import received, reference, secret_key
 from grading.sandbox import Sandbox
@@ -47,6 +47,10 @@ def value_flaws(course: Course, assignment: Assignment) -> list[str]:
         right = reference(course, assignment, notebook, sandbox)
         variants = _variants(assignment, notebook, key)
         runs = _run_all(sandbox, variants)
+        unfinished = [flaw for key, run in runs.items() if (flaw := _unfinished(key[0], run))]
+        if unfinished:
+            flaws += [f"{notebook.id}.ipynb: {flaw}" for flaw in dict.fromkeys(unfinished)]
+            continue  # Values that are missing for want of time say nothing about the checks.
         for check in notebook.checks:
             values = {
                 name: _value(received(runs[name, check.hidden], check))
@@ -82,6 +86,18 @@ def _run_all(
     keyed = {(name, hidden): job for name, both in variants.items() for hidden, job in both.items()}
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         return dict(zip(keyed, pool.map(sandbox.run, keyed.values()), strict=True))
+
+
+def _unfinished(variant: str, run: Run) -> str | None:
+    """Return what kept a variant's run from its end; errors of its cells are none of it."""
+    stopped = [cell for cell, done in run.cells.items() if done.state == "timed out"]
+    if run.ended == "finished" and not stopped:
+        return None
+    reason = run.reason or f"{cell_name(stopped[0])} took too long"
+    return (
+        f"the solution's run {variant!r} did not finish ({reason}), so its values were not looked "
+        "at; if the machine is busy, lint again later"
+    )
 
 
 def _check_flaws(check: Check, right: Value, values: Mapping[str, Value]) -> Iterator[str]:

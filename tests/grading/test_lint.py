@@ -10,8 +10,9 @@ import pytest
 
 from grading.assignment import Assignment, load
 from grading.course import Course
+from grading.job import CellRun, Run
 from grading.lint import lint, text_flaws
-from grading.lint_values import constants, refusal, stubbed
+from grading.lint_values import _unfinished, constants, refusal, stubbed
 from grading.values import Array, Raised, Unsupported, Value
 from tests.grading.small_course import (
     FUNCTION_TEST,
@@ -445,3 +446,11 @@ def test_flaws_in_text_are_told_though_the_solution_fails(
     flaws = "\n".join(lint(course, "tiny"))
     assert "its difficulty" in flaws
     assert "the solution raises ValueError: not done" in flaws
+
+
+def test_a_run_that_was_cut_off_is_named_as_such() -> None:
+    cells = {"function": CellRun("timed out", ())}
+    said = _unfinished("disturbed", Run((), cells, "finished"))
+    assert said is not None
+    assert "'disturbed' did not finish (cell 'function' took too long)" in said
+    assert _unfinished("raising", Run((), {"function": CellRun("error", ())}, "finished")) is None

@@ -133,6 +133,7 @@ def test_every_submission_has_exactly_one_outcome(batch: Batch) -> None:
     assert sorted(marks_in_gradebook(batch.course)) == sorted(students)
 
 
+@pytest.mark.slow
 def test_nobody_elses_grade_moves(
     quick_batch: Batch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
