@@ -131,7 +131,7 @@ def test_cells_deleted(work: Work) -> None:
         work.notebook.cells.remove(find(work.notebook, test))
 
 
-@submission(quick=True, honest=True, right=HALF, status=Status.WARNINGS)
+@submission(honest=True, right=HALF, status=Status.WARNINGS)
 def test_cells_duplicated(work: Work) -> None:
     """Every cell of the notebook is there twice: marks as for one, and nobody else suffers."""
     half_right(work)

@@ -208,7 +208,7 @@ def attack_with_right_values(work: Work, code: str) -> None:
     attack(work, right_values() + dedent(code))
 
 
-@submission(quick=True)
+@submission()
 def forged_messages(work: Work) -> None:
     """Sends the right value of every check from its own cell, twice: nothing."""
     attack_with_right_values(
@@ -274,7 +274,7 @@ def messages_from_a_thread(work: Work) -> None:
     )
 
 
-@submission(quick=True, saved=False, status=Status.ATTENTION)
+@submission(saved=False, status=Status.ATTENTION)
 def link_to_the_solution(work: Work) -> None:
     """A symbolic link to the instructor's notebook, handed in as one's own: nothing."""
     work.path.symlink_to(work.course / "solutions" / NAME / f"{NAME}.ipynb")
@@ -302,7 +302,7 @@ def link_as_folder(work: Work) -> None:
 # For other people's grades, and for the batch.
 
 
-@submission(quick=True)
+@submission()
 def writes_the_gradebook(work: Work) -> None:
     """Looks for gradebook.db and gives everyone full points: nobody's grade moves."""
     attack(
@@ -493,7 +493,7 @@ INJECTIONS = [
 ]
 
 
-@submission(quick=True)
+@submission()
 def scripts_for_readers(work: Work) -> None:
     """HTML, SVG, JavaScript and links wherever text can stand: inert, and nothing earned."""
     lines = "\n".join(INJECTIONS)

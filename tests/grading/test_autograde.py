@@ -98,6 +98,7 @@ def everything(course: Course) -> dict:
 # --- with real sandboxes ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_course_is_graded_in_real_sandboxes(tmp_path, monkeypatch):
     """From solutions/ and submitted/ alone to marks: everything on the way is made."""
     set_secret(monkeypatch, tmp_path)

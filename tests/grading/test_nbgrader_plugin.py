@@ -82,6 +82,7 @@ def test_nbgrader_autograde_takes_the_safe_path(course: Course):
     assert "binh: graded, 5 of 7" in done.stderr
 
 
+@pytest.mark.slow
 def test_formgraders_button_takes_the_safe_path(course: Course):
     done = start(course, "-c", BUTTON)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -100,6 +100,7 @@ def test_checks_json_holds_the_solutions_values(released: Course) -> None:
     assert not verdict.passed
 
 
+@pytest.mark.slow
 def test_releasing_again_changes_no_byte(course: Course) -> None:
     before = tree(course.exercises)
     elsewhere = release(course, "tiny", course.root / "again", register=False)
@@ -175,6 +176,7 @@ def test_the_cells_are_in_the_gradebook(released: Course) -> None:
     assert cells_in_gradebook(released) == {"number-test": 2, "function-test": 3, "answer": 2}
 
 
+@pytest.mark.slow
 def test_registering_makes_a_gradebook_and_touches_no_exercise(
     course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +198,7 @@ def hand_in(course: Course) -> None:
         gradebook.add_submission("tiny", "an")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 def test_cells_that_marks_rest_on_stay(course: Course) -> None:
     hand_in(course)
@@ -212,6 +215,7 @@ def test_cells_that_marks_rest_on_stay(course: Course) -> None:
     assert tree(course.exercises) == before
 
 
+@pytest.mark.slow
 def test_an_assignment_with_flaws_is_not_released(course: Course) -> None:
     before = tree(course.exercises)
     cells: list[dict[str, Any]] = solution_cells()
