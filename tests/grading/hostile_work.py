@@ -345,16 +345,17 @@ def kills_everything(work: Work) -> None:
     )
 
 
-@submission(status=(Status.GRADED, Status.ATTENTION))
+# Which wall stops it first, memory or time, depends on how fast the machine is just then.
+@submission(status=(Status.GRADED, Status.WARNINGS, Status.ATTENTION))
 def memory_hog(work: Work) -> None:
-    """Takes all the memory there is: no points, whether or not the rest of it can still run."""
+    """Takes all the memory there is: no points, whichever wall stops it."""
     attack(work, "hoard = []\nwhile True:\n    hoard.append(b'x' * (64 << 20))")
 
 
-@submission(status=Status.WARNINGS)
+# Here too: IPython keeps what was printed, so memory may end before the time does.
+@submission(status=(Status.WARNINGS, Status.ATTENTION))
 def endless_output(work: Work) -> None:
     """Prints for ever: cut off, and stopped with a reason."""
-    # Short lines: IPython keeps them all, and the time must be over before the memory is full.
     attack(work, "while True:\n    print('x' * 100)")
 
 

@@ -23,7 +23,7 @@ from tests.grading.handing_in import CASES, Case, make
 
 # Endless loops cost a test this long, twice each: one that can be interrupted, one that cannot.
 # An import of torch must fit into the first, a whole notebook into the second, on a busy machine.
-CELL_SECONDS = 4
+CELL_SECONDS = 8
 SECONDS = 60
 WORKERS = 2
 
