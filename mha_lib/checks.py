@@ -5,9 +5,14 @@ Nothing here computes attention; reading the library, leave this file for last.
 
 import math
 import operator
+from collections.abc import Sequence
 from numbers import Real
 
-BACKENDS = ("auto", "explicit", "sdpa")
+BACKENDS = ("auto", "explicit", "sdpa", "window", "flex")
+POSITIONS = ("rotary", "alibi", "sinusoidal")
+
+Window = tuple[int | None, int | None]
+"""How many keys a query sees to its left and to its right; None is all of them."""
 
 
 def check_size(name: str, size: int) -> int:
@@ -21,6 +26,8 @@ def check_size(name: str, size: int) -> int:
     Traceback (most recent call last):
     ValueError: num_heads=0 is not a positive whole number; use 1 or more
     """
+    if type(size) is int and size >= 1:  # all that torch.compile follows of this
+        return size
     complaint = f"{given(name, size)} is not a positive whole number; use 1 or more"
     if isinstance(size, bool):
         raise TypeError(complaint)
@@ -52,11 +59,9 @@ pass head_dim
     if head_dim is not None:
         return check_size("head_dim", head_dim)
     if embed_dim % num_heads:
-        *others, last = [str(divisor) for divisor in nearest_divisors(embed_dim, num_heads)]
-        choice = f"{', '.join(others)} or {last} heads" if others else f"{last} head"
         raise ValueError(
             f"embed_dim={embed_dim} is not divisible by num_heads={num_heads}; "
-            f"use {choice}, or pass head_dim"
+            f"use {so_many(nearest_divisors(embed_dim, num_heads), 'head')}, or pass head_dim"
         )
     return embed_dim // num_heads
 
@@ -74,7 +79,8 @@ def nearest_divisors(number: int, target: int, count: int = 4) -> list[int]:
     >>> nearest_divisors(768, 1000)
     [192, 256, 384, 768]
     """
-    divisors = [candidate for candidate in range(1, number + 1) if number % candidate == 0]
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    divisors = {*small, *(number // d for d in small)}
     by_distance = sorted(divisors, key=lambda divisor: (abs(divisor - target), divisor))
     return sorted(by_distance[:count])
 
@@ -84,12 +90,95 @@ def check_backend(backend: str) -> str:
 
     >>> check_backend("flash")
     Traceback (most recent call last):
-    ValueError: backend='flash' is not known; use 'auto', 'explicit' or 'sdpa'
+    ValueError: backend='flash' is not known; use 'auto', 'explicit', 'sdpa', 'window' or 'flex'
     """
-    if backend not in BACKENDS:
-        *others, last = [repr(name) for name in BACKENDS]
-        raise ValueError(f"backend={backend!r} is not known; use {', '.join(others)} or {last}")
-    return backend
+    return _check_name("backend", backend, BACKENDS)
+
+
+def check_positions(positions: str | None, head_dim: int) -> str | None:
+    """Return `positions` if a layer with heads of this width knows them; None is none at all.
+
+    >>> check_positions("absolute", 64)
+    Traceback (most recent call last):
+    ValueError: positions='absolute' is not known; use 'rotary', 'alibi' or 'sinusoidal'
+    """
+    if positions is None:
+        return None
+    if positions == "rotary" and head_dim % 2:
+        raise ValueError(
+            f"positions='rotary' turns features two by two, but head_dim={head_dim} is odd; "
+            "use an even head_dim, or other positions"
+        )
+    return _check_name("positions", positions, POSITIONS)
+
+
+def check_kv_heads(num_heads: int, num_kv_heads: int | None) -> int:
+    """Return how many key heads there are: `num_kv_heads`, or one for each head.
+
+    Raises:
+        ValueError: The heads cannot be shared out evenly.
+        TypeError: It is not a whole number.
+
+    >>> check_kv_heads(12, None)
+    12
+    >>> check_kv_heads(12, 5)
+    Traceback (most recent call last):
+    ValueError: num_heads=12 is not divisible by num_kv_heads=5; use 2, 3, 4 or 6 key heads
+    """
+    if num_kv_heads is None:
+        return num_heads
+    kv_heads = check_size("num_kv_heads", num_kv_heads)
+    if num_heads % kv_heads:
+        raise ValueError(
+            f"num_heads={num_heads} is not divisible by num_kv_heads={kv_heads}; "
+            f"use {so_many(nearest_divisors(num_heads, kv_heads), 'key head')}"
+        )
+    return kv_heads
+
+
+def check_window(window: int | tuple[int | None, int | None] | None) -> Window | None:
+    """Return `window` as (left, right); one number is the reach on both sides.
+
+    Raises:
+        ValueError: A reach is below 0, or there are not two.
+        TypeError: A reach is not a whole number.
+
+    >>> check_window(2)
+    (2, 2)
+    >>> check_window((256, None))
+    (256, None)
+    >>> check_window(-1)
+    Traceback (most recent call last):
+    ValueError: window=-1 reaches to -1; a reach is 0 or more, or None for no limit
+    """
+    if window is None:
+        return None
+    sides = window if isinstance(window, tuple | list) else (window, window)
+    if len(sides) != 2:
+        raise ValueError(
+            f"window={window!r} has {len(sides)} numbers; pass one, or two as (left, right)"
+        )
+    left, right = (_check_reach(window, side) for side in sides)
+    return left, right
+
+
+def _check_reach(window: object, reach: int | None) -> int | None:
+    if reach is None:
+        return None
+    try:
+        whole = operator.index(reach)
+    except TypeError:
+        whole = None
+    if whole is None or isinstance(reach, bool):
+        raise TypeError(
+            f"{given('window', window)} is not a whole number, nor two of them; "
+            "pass how many keys a query sees on each side, such as 256 or (256, 0)"
+        )
+    if whole < 0:
+        raise ValueError(
+            f"window={window!r} reaches to {whole}; a reach is 0 or more, or None for no limit"
+        )
+    return whole
 
 
 def check_dropout(dropout: float) -> float:
@@ -103,6 +192,22 @@ def check_dropout(dropout: float) -> float:
     number = _check_number("dropout", dropout, must_be)
     if not 0 <= number < 1:
         raise ValueError(f"dropout={dropout!r} is not {must_be}")
+    return number
+
+
+def check_softcap(softcap: float | None) -> float | None:
+    """Return `softcap` as a float if it is a finite number above 0; None is no cap.
+
+    >>> check_softcap(0.0)
+    Traceback (most recent call last):
+    ValueError: softcap=0.0 is not a finite number above 0; leave it out for no cap, or pass 30.0
+    """
+    if softcap is None:
+        return None
+    must_be = "a finite number above 0; leave it out for no cap, or pass 30.0"
+    number = _check_number("softcap", softcap, must_be)
+    if not 0 < number < math.inf:
+        raise ValueError(f"softcap={softcap!r} is not {must_be}")
     return number
 
 
@@ -152,6 +257,31 @@ def given(name: str, value: object) -> str:
     """
     shape = _shape(value)
     return f"{name} of shape {shape}" if shape else f"{name}={value!r}"
+
+
+def _check_name(what: str, name: str, known: tuple[str, ...]) -> str:
+    if name not in known:
+        raise ValueError(f"{what}={name!r} is not known; use {either(known)}")
+    return name
+
+
+def either(choices: Sequence[object]) -> str:
+    """Write choices as a person would.
+
+    >>> either([1, 2, 5])
+    '1, 2 or 5'
+    """
+    *others, last = [repr(choice) for choice in choices]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def so_many(choices: Sequence[int], thing: str) -> str:
+    """Write how many of a thing there may be.
+
+    >>> so_many([1, 2, 5], "head"), so_many([1], "head")
+    ('1, 2 or 5 heads', '1 head')
+    """
+    return f"{either(choices)} {thing}{'' if choices == [1] else 's'}"
 
 
 def _check_number(name: str, number: float, must_be: str) -> float:

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from mha_lib.layer_checks import check_float_projections
 from mha_lib.multihead import MultiHeadAttention
-from mha_lib.tensor_checks import float_weight
 
 
 def from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
@@ -64,7 +64,8 @@ def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         layer: One whose heads share embed_dim among them, and that is not causal.
 
     Raises:
-        ValueError: `layer` has what torch's module has not: another head_dim, causal=True.
+        ValueError: `layer` has what torch's module has not: another head_dim, fewer key heads,
+            a window, positions, causal=True.
         TypeError: `layer` is something else, or a projection of it is no `nn.Linear` any more.
 
     >>> ours = MultiHeadAttention(8, 2)
@@ -76,19 +77,19 @@ def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         raise TypeError(
             f"layer is of type {type(layer).__name__}; to_torch takes a mha_lib.MultiHeadAttention"
         )
-    for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
-        projection = layer.get_submodule(name)
-        if float_weight(projection) is None:
-            raise TypeError(
-                f"layer.{name} is not an nn.Linear with floating-point weights, but {projection}; "
-                "convert the layer as it was before that was quantised or replaced"
-            )
+    check_float_projections(layer, "convert the layer")
     if layer.num_heads * layer.head_dim != layer.embed_dim:
         raise ValueError(
             f"num_heads={layer.num_heads} times head_dim={layer.head_dim} is not "
             f"embed_dim={layer.embed_dim}; torch.nn.MultiheadAttention has no other head width, "
             "so make layer without head_dim"
         )
+    for option, plain in (("num_kv_heads", layer.num_heads), ("window", None), ("positions", None)):
+        if getattr(layer, option) != plain:
+            raise ValueError(
+                f"layer has {option}={getattr(layer, option)!r}, which torch.nn.MultiheadAttention "
+                f"has not; make layer without {option}"
+            )
     if layer.causal:
         raise ValueError(
             "layer has causal=True; torch.nn.MultiheadAttention is told so at each call instead: "

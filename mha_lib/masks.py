@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mha_lib.checks import check_size, given
+from mha_lib.checks import Window, check_size, check_window, given
 from mha_lib.tensor_checks import check_tensor
 
 
@@ -40,9 +40,44 @@ def causal_mask(
     tensor([[1, 1, 1, 0],
             [1, 1, 1, 1]], dtype=torch.int32)
     """
+    return window_mask(L, S, window=(None, 0), device=device)
+
+
+def window_mask(
+    L: int,
+    S: int | None = None,
+    *,
+    window: int | tuple[int | None, int | None],
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Let each query look at the keys near it only (Beltagy et al. 2020, Longformer).
+
+    The last query stands beside the last key, as in `causal_mask`.
+
+    Args:
+        L: Number of queries.
+        S: Number of keys; L unless given.
+        window: How many keys a query sees on each side of the key beside it; two numbers are
+            (left, right), None is no limit on that side. (None, 0) is the causal mask.
+        device: Where the mask is made.
+
+    Returns:
+        (L, S), boolean, True = keep.
+
+    Raises:
+        ValueError: L or S is below 1, or window below 0.
+        TypeError: L, S or window is not a whole number.
+
+    >>> window_mask(4, window=1).int()
+    tensor([[1, 1, 0, 0],
+            [1, 1, 1, 0],
+            [0, 1, 1, 1],
+            [0, 0, 1, 1]], dtype=torch.int32)
+    """
     L = check_size("L", L)
     S = L if S is None else check_size("S", S)
-    return torch.ones(L, S, dtype=torch.bool, device=device).tril(S - L)
+    left, right = check_window(window) or (None, None)
+    return _band(L, S, left, right, device)
 
 
 def key_mask_from_lengths(lengths: Tensor | Sequence[int], max_length: int | None = None) -> Tensor:
@@ -126,9 +161,16 @@ def from_ignore_mask(ignore: Tensor) -> Tensor:
 
 
 def visible_keys(
-    mask: Tensor | None, causal: bool, L: int, S: int, device: torch.device
+    mask: Tensor | None,
+    causal: bool,
+    L: int,
+    S: int,
+    device: torch.device,
+    window: Window | None = None,
 ) -> tuple[Tensor | None, Tensor | None]:
     """Combine all that hides keys, and find the blind queries, which may look at none.
+
+    Takes what `attention` has checked.
 
     Returns:
         keep, boolean with 4 axes, broadcastable to (B, h, L, S); None where nothing is hidden.
@@ -143,12 +185,33 @@ def visible_keys(
     tensor([[ True],
             [False]])
     """
-    # A single query is the newest token: it may look at all of them.
-    keep = causal_mask(L, S, device=device)[None, None] if causal and L > 1 else None
+    left, right = (None, None) if window is None else window
+    right = 0 if causal else right
+    # The last query stands beside key S - 1 and the first beside key S - L: a limit that even
+    # they do not meet hides nothing. So a single causal query, the newest token, sees all.
+    left = None if left is None or left >= S - 1 else left
+    right = None if right is None or right >= L - 1 else right
+
+    keep = None if left is right is None else _band(L, S, left, right, device)[None, None]
+    # Where causal and window hide alone, each query sees the key beside it. Only where there
+    # are more queries than keys do the first have none beside them, and perhaps none in reach.
+    some_are_blind = right is not None and right < L - S
     if mask is not None:
         mask = mask[(None,) * (4 - mask.dim())]  # torch's kernels want 4 axes
         keep = mask if keep is None else keep & mask
-    # By causality alone each query sees itself, unless there are more queries than keys.
-    if keep is None or (mask is None and L <= S):
+        some_are_blind = True
+    if keep is None or not some_are_blind:
         return keep, None
     return keep, ~keep.any(dim=-1, keepdim=True)
+
+
+def _band(
+    L: int, S: int, left: int | None, right: int | None, device: torch.device | str | None
+) -> Tensor:
+    """Keep for query i the keys i + S - L - left to i + S - L + right; None is no limit."""
+    band = torch.ones(L, S, dtype=torch.bool, device=device)
+    if right is not None:
+        band = band.tril(S - L + right)
+    if left is not None:
+        band = band.triu(S - L - left)
+    return band

@@ -1,15 +1,14 @@
-"""What can be wrong with a tensor, said with its shape and with the way out.
+"""What can be wrong with the tensors of `attention`, said with shapes and with the way out.
 
 Nothing here computes attention; reading the library, leave this file for last.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from mha_lib.multihead import MultiHeadAttention
+from mha_lib.checks import check_switch, either, nearest_divisors, so_many
 
 # What autocast turns into one another; it leaves float64 alone.
 AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -95,17 +94,17 @@ mask.bool(); if 1 means ignore pass from_ignore_mask(mask.bool())
         )
 
 
-def check_mask_shape(mask: Tensor, B: int, h: int, L: int, S: int) -> None:
-    """Refuse a mask that does not broadcast to (B, h, L, S), and say on which axis.
+def check_broadcast(name: str, x: Tensor, B: int, h: int, L: int, S: int) -> None:
+    """Refuse a mask or bias that does not broadcast to (B, h, L, S), and say on which axis.
 
-    >>> check_mask_shape(torch.ones(5, 6, dtype=torch.bool), 2, 4, 5, 7)
+    >>> check_broadcast("mask", torch.ones(5, 6, dtype=torch.bool), 2, 4, 5, 7)
     Traceback (most recent call last):
     ValueError: mask has shape (5, 6), which does not broadcast to (B, h, L, S) = (2, 4, 5, 7): \
 its axis for keys has 6, and should have 7 or 1
     """
     target = (B, h, L, S)
-    shape = tuple(mask.shape)
-    complaint = f"mask has shape {shape}, which does not broadcast to (B, h, L, S) = {target}: "
+    shape = tuple(x.shape)
+    complaint = f"{name} has shape {shape}, which does not broadcast to (B, h, L, S) = {target}: "
     if len(shape) > 4:
         raise ValueError(f"{complaint}it has {len(shape)} axes, and should have 4 or fewer")
     meanings = ("batch", "heads", "queries", "keys")[4 - len(shape) :]
@@ -114,25 +113,108 @@ its axis for keys has 6, and should have 7 or 1
             continue
         hint = ""
         if len(shape) == 3 and meaning == "heads" and size == B:
-            hint = "; if it has one mask for each sequence pass mask[:, None]"
+            hint = f"; if it has one {name} for each sequence pass {name}[:, None]"
+        elif len(shape) == 3 and meaning == "heads" and size == B * h:
+            hint = f"; if batch and heads stand in one axis pass {name}.unflatten(0, {(B, h)})"
         if shape == (B, S):
-            hint = "; if it says which keys are real pass mask[:, None, None]"
+            hint = f"; if it says which keys are real pass {name}[:, None, None]"
         should = f"{wanted} or 1" if wanted != 1 else "1"
         raise ValueError(
             f"{complaint}its axis for {meaning} has {size}, and should have {should}{hint}"
         )
 
 
+# Below this size a mask of random entries looks like this too often.
+_TELLING = 4
+
+
+def check_not_inverted(mask: Tensor) -> None:
+    """Refuse a mask that shows each query exactly the keys after it.
+
+    That is a causal mask in the other convention, in which True = ignore. Only looked at on a
+    CPU: elsewhere the look alone would make the program wait for the device.
+
+    >>> check_not_inverted(torch.ones(4, 4, dtype=torch.bool).triu(1))
+    Traceback (most recent call last):
+    ValueError: mask hides from each query itself and all before it, and shows it what comes \
+after: True must mean keep. If True means ignore pass from_ignore_mask(mask)
+    """
+    if mask.dim() < 2 or mask.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    N = mask.shape[-1]
+    if mask.shape[-2] != N or N < _TELLING or mask.numel() == 0:
+        return
+    try:
+        inverted = not mask[..., 0, 0].any() and torch.equal(mask, torch.ones_like(mask).triu(1))
+    except RuntimeError:  # torch.func.vmap lets nobody look
+        inverted = False
+    if inverted:
+        raise ValueError(
+            "mask hides from each query itself and all before it, and shows it what comes after: "
+            "True must mean keep. If True means ignore pass from_ignore_mask(mask)"
+        )
+
+
+def check_scores_inputs(
+    mask: Tensor | None, bias: Tensor | None, query: Tensor, h: int, S: int
+) -> None:
+    """Refuse a mask or bias that cannot meet the scores, (B, h, L, S).
+
+    >>> check_scores_inputs(None, torch.ones(5, 5).bool(), torch.ones(2, 5, 8), 4, 5)
+    Traceback (most recent call last):
+    TypeError: bias has dtype torch.bool; it is added to the scores, so it must be floating \
+point. What hides keys goes into mask
+    """
+    B, L = query.shape[0], query.shape[-2]
+    if mask is not None:
+        check_mask("mask", mask, query.device)
+        check_broadcast("mask", mask, B, h, L, S)
+        check_not_inverted(mask)
+    if bias is not None:
+        check_tensor("bias", bias)
+        if bias.dtype not in DTYPES:
+            hint = ". What hides keys goes into mask" if bias.dtype == torch.bool else ""
+            raise TypeError(
+                f"bias has dtype {bias.dtype}; it is added to the scores, so it must be floating "
+                f"point{hint}"
+            )
+        check_same_device("bias", bias, query)
+        check_broadcast("bias", bias, B, h, L, S)
+
+
+def check_options(trace: bool, edit: object, check_finite: bool, steps: Collection[str]) -> None:
+    """Refuse switches that are none, and an edit of a step that there is not.
+
+    >>> check_options(False, {"weight": abs}, False, ["scores", "weights"])
+    Traceback (most recent call last):
+    ValueError: edit has 'weight', which is no step; use 'scores' or 'weights'
+    """
+    if trace is False is check_finite and edit is None:
+        return
+    check_switch("trace", trace)
+    check_switch("check_finite", check_finite)
+    if edit is None:
+        return
+    if not isinstance(edit, Mapping):
+        raise TypeError(f'edit is of type {type(edit).__name__}; pass {{"weights": function}}')
+    for name, function in edit.items():
+        if name not in steps:
+            raise ValueError(f"edit has {name!r}, which is no step; use {either(list(steps))}")
+        if not callable(function):
+            raise TypeError(f"edit[{name!r}] is of type {type(function).__name__}; pass a function")
+
+
 def check_attention_inputs(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Tensor | None,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
 ) -> None:
     """Refuse what `attention` cannot use.
 
     >>> x = torch.ones(2, 5, 8)
-    >>> check_attention_inputs(x, x, x, None)
+    >>> check_attention_inputs(x, x, x)
     Traceback (most recent call last):
     ValueError: query has shape (2, 5, 8), but attention takes (B, h, L, d_k); for a single head \
 pass query.unsqueeze(1)
@@ -159,145 +241,43 @@ pass query.unsqueeze(1)
                 f"attention takes {axes}, each but B at least 1"
             )
         if x is not query:
-            _check_same_device(name, x, query)
+            check_same_device(name, x, query)
             if x.dtype != query.dtype:
-                raise TypeError(_dtypes_differ(name, x, query))
+                raise TypeError(dtypes_differ(name, x, query))
 
-    B, h, L, d_k = query.shape
-    S = key.shape[2]
+    B, h, _, d_k = query.shape
+    h_kv, S = key.shape[1], key.shape[2]
     for name, x in (("key", key), ("value", value)):
-        if x.shape[0] != B or x.shape[1] != h:
+        if x.shape[0] != B:
             raise ValueError(
-                f"{name} has batch {x.shape[0]} and {x.shape[1]} heads, but query has batch {B} "
-                f"and {h} heads; they must be the same, so expand {name} where it is shared"
+                f"{name} has batch {x.shape[0]}, but query has batch {B}; they must be the same, "
+                f"so expand {name} where it is shared"
             )
+    if value.shape[1] != h_kv:
+        raise ValueError(
+            f"value has {value.shape[1]} heads, but key has {h_kv}; each key needs its own value"
+        )
+    if h % h_kv:
+        raise ValueError(
+            f"query has {h} heads, which key and value with {h_kv} cannot be shared among; "
+            f"give them {so_many(nearest_divisors(h, h_kv), 'head')}"
+        )
     if key.shape[3] != d_k:
         raise ValueError(
             f"key has d_k={key.shape[3]}, but query has d_k={d_k}; a score is their dot product, "
             "so project both to one width"
         )
-    _check_same_length(S, value.shape[2])
-    if mask is not None:
-        check_mask("mask", mask, query.device)
-        check_mask_shape(mask, B, h, L, S)
+    check_same_length(S, value.shape[2])
+    check_scores_inputs(mask, bias, query, h, S)
 
 
-def check_layer_inputs(
-    layer: "MultiHeadAttention",
-    query: Tensor,
-    key: Tensor | None,
-    value: Tensor | None,
-    mask: Tensor | None,
-    key_mask: Tensor | None,
-) -> None:
-    """Refuse what `layer.forward` cannot use.
+def check_same_device(name: str, x: Tensor, query: Tensor) -> None:
+    """Refuse a tensor on another device than the query's.
 
-    >>> from mha_lib import MultiHeadAttention
-    >>> check_layer_inputs(MultiHeadAttention(8, 2), torch.ones(5, 8), None, None, None, None)
+    >>> check_same_device("key", torch.ones(1, device="meta"), torch.ones(1))
     Traceback (most recent call last):
-    ValueError: query has shape (5, 8), but the layer takes (B, L, embed_dim); for a single \
-sequence pass query.unsqueeze(0)
+    ValueError: key is on meta, but query is on cpu; pass key.to('cpu')
     """
-    if key is None and value is not None:
-        raise ValueError("value was given without key; pass the key that goes with it")
-    _check_tokens("query", query, "L", "embed_dim", layer.embed_dim)
-    _check_fits_weights(query, layer)
-
-    given_key = query if key is None else key
-    given_value = given_key if value is None else value
-    if key is None and layer.kdim != query.shape[2]:
-        raise ValueError(_not_given("key", "query", query, "kdim", layer.kdim))
-    if key is not None:
-        _check_tokens("key", key, "S", "kdim", layer.kdim)
-        _check_goes_with_query("key", key, query)
-    if value is None and layer.vdim != given_key.shape[2]:
-        raise ValueError(_not_given("value", "key", given_key, "vdim", layer.vdim))
-    if value is not None:
-        _check_tokens("value", value, "S", "vdim", layer.vdim)
-        _check_goes_with_query("value", value, query)
-        _check_same_length(given_key.shape[1], given_value.shape[1])
-
-    B, L, S = query.shape[0], query.shape[1], given_key.shape[1]
-    if mask is not None:
-        check_mask("mask", mask, query.device)
-        check_mask_shape(mask, B, layer.num_heads, L, S)
-    if key_mask is not None:
-        check_mask("key_mask", key_mask, query.device)
-        if key_mask.shape != (B, S):
-            raise ValueError(
-                f"key_mask has shape {tuple(key_mask.shape)}, but keys are (B, S) = {(B, S)}; "
-                "it says for each key of each sequence whether it is real, and what depends on "
-                "the query or the head goes into mask"
-            )
-
-
-def _check_tokens(name: str, x: Tensor, length: str, width_name: str, width: int) -> None:
-    """Refuse what is not (B, length, width) floating-point numbers."""
-    check_tensor(name, x)
-    check_dtype(name, x)
-    if x.dim() != 3:
-        way_out = {
-            2: f"; for a single sequence pass {name}.unsqueeze(0)",
-            4: "; the layer splits the heads itself",
-        }.get(x.dim(), "")
-        raise ValueError(
-            f"{name} has shape {tuple(x.shape)}, but the layer takes (B, {length}, {width_name})"
-            f"{way_out}"
-        )
-    if x.shape[1] == 0:
-        raise ValueError(f"{name} has no tokens, its shape is {tuple(x.shape)}; pass at least one")
-    if x.shape[2] != width:
-        raise ValueError(
-            f"{name} has width {x.shape[2]}, but the layer has {width_name}={width}; "
-            f"pass {name} with {width} features, or make the layer with {width_name}={x.shape[2]}"
-        )
-
-
-def float_weight(projection: nn.Module) -> Tensor | None:
-    """Return the matrix that `projection` multiplies by, None where that is not so simple.
-
-    A projection may have been quantised, wrapped or replaced since the layer was made; it then
-    brings its own rule for what it can meet.
-
-    >>> float_weight(nn.Linear(4, 6)).shape
-    torch.Size([6, 4])
-    >>> float_weight(nn.Identity())
-    """
-    if isinstance(projection, nn.Linear) and projection.weight.is_floating_point():
-        return projection.weight
-    return None
-
-
-def _check_fits_weights(query: Tensor, layer: "MultiHeadAttention") -> None:
-    """Refuse a query that the layer's weights cannot meet."""
-    weight = float_weight(layer.q_proj)
-    if weight is None:
-        return
-    if query.device != weight.device:
-        raise ValueError(
-            f"query is on {query.device}, but the layer is on {weight.device}; "
-            f"pass query.to({str(weight.device)!r}), or move the layer"
-        )
-    if not _dtypes_meet(query, weight):
-        raise TypeError(
-            f"query has dtype {query.dtype}, but the layer has {weight.dtype}; "
-            f"pass query.to({weight.dtype}), or turn the layer with layer.to({query.dtype})"
-        )
-
-
-def _check_goes_with_query(name: str, x: Tensor, query: Tensor) -> None:
-    """Refuse keys or values whose batch, device or dtype is not the query's."""
-    if x.shape[0] != query.shape[0]:
-        raise ValueError(
-            f"{name} has batch {x.shape[0]}, but query has batch {query.shape[0]}; "
-            f"they must be the same, so expand {name} where it is shared"
-        )
-    _check_same_device(name, x, query)
-    if not _dtypes_meet(x, query):
-        raise TypeError(_dtypes_differ(name, x, query))
-
-
-def _check_same_device(name: str, x: Tensor, query: Tensor) -> None:
     if x.device != query.device:
         raise ValueError(
             f"{name} is on {x.device}, but query is on {query.device}; "
@@ -305,28 +285,23 @@ def _check_same_device(name: str, x: Tensor, query: Tensor) -> None:
         )
 
 
-def _check_same_length(S: int, values: int) -> None:
+def check_same_length(S: int, values: int) -> None:
+    """Refuse values that are not one for each of `S` keys.
+
+    >>> check_same_length(3, 2)
+    Traceback (most recent call last):
+    ValueError: key has length 3, but value has length 2; each key needs its own value
+    """
     if values != S:
         raise ValueError(
             f"key has length {S}, but value has length {values}; each key needs its own value"
         )
 
 
-def _dtypes_meet(x: Tensor, other: Tensor) -> bool:
-    """Whether a product can take both, on the device of `x`."""
-    if x.dtype == other.dtype:
-        return True
-    kind = x.device.type
-    autocast_is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    return autocast_is_on and x.dtype in AUTOCAST_DTYPES and other.dtype in AUTOCAST_DTYPES
+def dtypes_differ(name: str, x: Tensor, query: Tensor) -> str:
+    """Say that `x` has another dtype than the query.
 
-
-def _dtypes_differ(name: str, x: Tensor, query: Tensor) -> str:
+    >>> dtypes_differ("key", torch.ones(1).half(), torch.ones(1))
+    'key has dtype torch.float16, but query has torch.float32; pass key.to(torch.float32)'
+    """
     return f"{name} has dtype {x.dtype}, but query has {query.dtype}; pass {name}.to({query.dtype})"
-
-
-def _not_given(name: str, source: str, x: Tensor, width_name: str, width: int) -> str:
-    return (
-        f"{name} was not given, so it is {source}, with width {x.shape[2]}; "
-        f"but the layer has {width_name}={width}: pass {name}"
-    )

@@ -1,8 +1,9 @@
 """What attention did, step by step."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -33,10 +34,10 @@ class AttentionTrace:
 
     Attributes:
         q: (B, h, L, d_k), the queries.
-        k: (B, h, S, d_k), the keys.
-        v: (B, h, S, d_v), the values.
-        scores: (B, h, L, S), scaled, before any mask; float32 or wider.
-        masked_scores: (B, h, L, S), with -inf where a query may not look.
+        k: (B, h_kv, S, d_k), the keys; h_kv = h unless query heads share them.
+        v: (B, h_kv, S, d_v), the values.
+        scores: (B, h, L, S), scaled and capped, before any bias or mask; float32 or wider.
+        masked_scores: (B, h, L, S), the bias added, and -inf where a query may not look.
         weights: (B, h, L, S), as they were used: each row sums to 1, to 0 where a query may
             look at no key, and to something else where dropout was on.
         head_out: (B, h, L, d_v), what each head found.
@@ -63,16 +64,38 @@ class AttentionTrace:
 
     STEPS: ClassVar[tuple[Step, ...]] = (
         Step("q", "query", ("B", "h", "L", "d_k")),
-        Step("k", "key", ("B", "h", "S", "d_k")),
-        Step("v", "value", ("B", "h", "S", "d_v")),
+        Step("k", "key", ("B", "h_kv", "S", "d_k")),
+        Step("v", "value", ("B", "h_kv", "S", "d_v")),
         *_HEAD_STEPS,
         Step("output", "head_out", ("B", "h", "L", "d_v")),
     )
 
+    STEP_NAMES: ClassVar[tuple[str, ...]] = tuple(step.name for step in STEPS[:-1])
+
+    def check_finite(self) -> None:
+        """Refuse the first step that holds NaN or infinity; -inf may stand for a hidden key.
+
+        Raises:
+            ValueError: There is one. The message names it and the first such place.
+
+        >>> import torch
+        >>> from mha_lib import attention
+        >>> q = torch.tensor([[[[3e38, 1.0]]]])  # (1, 1, 1, 2), near float32's greatest number
+        >>> attention(q, q, q, trace=True).check_finite()
+        Traceback (most recent call last):
+        ValueError: scores is the first step that is not finite: 1 of 1 numbers, the first at \
+[0, 0, 0, 0], which is inf; the steps before it are finite, so look at what it is made from
+        """
+        check_finite_steps({name: getattr(self, name) for name in self.STEP_NAMES})
+
     @property
     def axes(self) -> dict[str, tuple[str, ...]]:
-        """The names of each step's axes, in the letters that the whole course uses."""
-        return {step.name: step.axes for step in self.STEPS}
+        """The names of each step's axes, in the letters that the whole course uses.
+
+        Key heads are h_kv where query heads share them, and h where each has its own.
+        """
+        own = {"h_kv": "h"} if self.k.shape[1] == self.q.shape[1] else {}
+        return {step.name: tuple(own.get(axis, axis) for axis in step.axes) for step in self.STEPS}
 
     def table(self) -> str:
         """Write the steps as a table of text: step, formula, axes, shape, bytes.
@@ -94,10 +117,11 @@ class AttentionTrace:
         concat         merge(head_out)         (B, L, h*d_v)    (1, 2048, 12288)       100,663,296
         output         out_proj(concat)        (B, L, d_model)  (1, 2048, 12288)       100,663,296
         """
+        names = self.axes
         rows = [("step", "formula", "axes", "shape", "bytes")]
         for step in self.STEPS:
             tensor: Tensor = getattr(self, step.name)
-            axes = f"({', '.join(step.axes)})"
+            axes = f"({', '.join(names[step.name])})"
             size = f"{tensor.numel() * tensor.element_size():,}"
             rows.append((step.name, step.formula, axes, str(tuple(tensor.shape)), size))
         widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
@@ -106,6 +130,25 @@ class AttentionTrace:
             cells = [text.ljust(width) for text, width in zip(texts, widths, strict=False)]
             lines.append("  ".join([*cells, number.rjust(widths[-1])]))
         return "\n".join(lines)
+
+
+def check_finite_steps(steps: Mapping[str, Tensor]) -> None:
+    """Refuse the first of these steps that holds NaN or infinity, as `check_finite` says.
+
+    >>> import torch
+    >>> check_finite_steps({"query": torch.tensor([0.0, 1.0])})
+    """
+    for name, step in steps.items():
+        bad = ~step.isfinite()
+        if name == "masked_scores":
+            bad &= ~step.isneginf()
+        if bad.any():
+            first = tuple(bad.nonzero()[0].tolist())
+            raise ValueError(
+                f"{name} is the first step that is not finite: {int(bad.sum())} of {step.numel()} "
+                f"numbers, the first at {list(first)}, which is {step[first].item()}; "
+                "the steps before it are finite, so look at what it is made from"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,19 +176,14 @@ class MultiHeadTrace(AttentionTrace):
 
     STEPS: ClassVar[tuple[Step, ...]] = (
         Step("q", "split(q_proj(query))", ("B", "h", "L", "d_k")),
-        Step("k", "split(k_proj(key))", ("B", "h", "S", "d_k")),
-        Step("v", "split(v_proj(value))", ("B", "h", "S", "d_v")),
+        Step("k", "split(k_proj(key))", ("B", "h_kv", "S", "d_k")),
+        Step("v", "split(v_proj(value))", ("B", "h_kv", "S", "d_v")),
         *_HEAD_STEPS,
         Step("concat", "merge(head_out)", ("B", "L", "h*d_v")),
         Step("output", "out_proj(concat)", ("B", "L", "d_model")),
     )
 
-    @classmethod
-    def of(
-        cls, heads: AttentionTrace, *, concat: Tensor, output: Tensor, out_weight: Tensor | None
-    ) -> Self:
-        """Add the layer's last two steps to what its heads did."""
-        return cls(**{**vars(heads), "output": output}, concat=concat, out_weight=out_weight)
+    STEP_NAMES: ClassVar[tuple[str, ...]] = tuple(step.name for step in STEPS)
 
     @cached_property
     def contributions(self) -> Tensor:
@@ -170,7 +208,8 @@ class MultiHeadTrace(AttentionTrace):
         if self.out_weight is None:
             raise TypeError(
                 "out_proj is not an nn.Linear with floating-point weights, so W_O cannot be cut "
-                "into heads; trace the layer as it was before out_proj was quantised or replaced"
+                "into heads; trace the layer as it was before out_proj was quantised, split or "
+                "replaced"
             )
         h, d_v = self.head_out.shape[1], self.head_out.shape[3]
         per_head = self.out_weight.reshape(-1, h, d_v)  # (d_model, h*d_v) -> (d_model, h, d_v)

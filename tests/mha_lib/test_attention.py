@@ -1,98 +1,48 @@
 """`attention`: its backends against the NumPy reference, and the laws of attention."""
 
 import math
-from fractions import Fraction
+from unittest.mock import patch
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 from torch.nn import functional as F
 
-from mha_lib import attention, causal_mask, functional, reference
-
-# The `device` fixture gives the same string to every example.
-PROPERTY = settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+from mha_lib import attention, causal_mask, window_mask
+from mha_lib.backends import window as chunks
+from tests.mha_lib.strategies import (
+    BACKENDS,
+    DTYPES,
+    PROPERTY,
+    SEEDS,
+    TOLERANCE,
+    heads,
+    inputs,
+    on,
+    oracle,
+    same_on_all,
+    seeded,
 )
-BACKENDS = ("explicit", "sdpa", "auto")
-# How far a result may be from the float64 reference, for numbers of size about 1.
-TOLERANCE = {
-    torch.float64: 1e-10,
-    torch.float32: 1e-5,
-    torch.float16: 5e-3,
-    torch.bfloat16: 4e-2,
-}
 
-
-@st.composite
-def masks(draw: st.DrawFn, shape: tuple[int, int, int, int]) -> Tensor | None:
-    """No mask, or one that broadcasts to `shape`; blind queries are welcome."""
-    if draw(st.booleans()):
-        return None
-    axes = draw(st.integers(0, 4))
-    sizes = [draw(st.sampled_from([1, size])) for size in shape[4 - axes :]]
-    chance = draw(st.sampled_from([0.2, 0.5, 0.9]))
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
-    return torch.rand(sizes, generator=generator) < chance
-
-
-@st.composite
-def inputs(
-    draw: st.DrawFn,
-    dtypes: tuple[torch.dtype, ...] = (torch.float64,),
-    square: bool = False,
-) -> dict[str, object]:
-    """Arguments of `attention`."""
-    size = st.integers(1, 5)
-    B, h, L, S, d_k, d_v = (draw(size) for _ in range(6))
-    S = L if square else S
-    dtype = draw(st.sampled_from(dtypes))
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
-
-    return {
-        "query": normal(B, h, L, d_k),
-        "key": normal(B, h, S, d_k),
-        "value": normal(B, h, S, d_v),
-        "mask": draw(masks((B, h, L, S))),
-        "causal": draw(st.booleans()),
-        "scale": draw(st.sampled_from([None, 0.3, 0.0, -0.7])),
-    }
-
-
-def on(device: str, arguments: dict[str, object]) -> dict[str, object]:
-    return {k: x.to(device) if isinstance(x, Tensor) else x for k, x in arguments.items()}
-
-
-def oracle(arguments: dict[str, object]) -> tuple[Tensor, Tensor]:
-    """Output and weights of the NumPy reference."""
-    numpy = {
-        name: (x.numpy() if x.dtype == torch.bool else x.double().numpy())
-        if isinstance(x, Tensor)
-        else x
-        for name, x in arguments.items()
-    }
-    output, weights = reference.attention(**numpy)
-    return torch.from_numpy(output), torch.from_numpy(weights)
+# Those that compute every call but one with a softcap.
+ANY_WINDOW = ("explicit", "sdpa", "auto")
 
 
 @PROPERTY
-@given(arguments=inputs(dtypes=tuple(TOLERANCE)))
+@given(data=st.data())
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_every_backend_gives_what_the_reference_gives(backend, arguments, device):
+def test_every_backend_gives_what_the_reference_gives(backend, data, device):
+    arguments = data.draw(inputs(backend, DTYPES))
     expected, _ = oracle(arguments)
     query = arguments["query"]
-    output = attention(**on(device, arguments), backend=backend)
+    with patch.object(chunks, "CHUNK", data.draw(st.sampled_from([1, 2, 64]))):
+        output = attention(**on(device, arguments), backend=backend)
     assert output.dtype == query.dtype
     assert output.device.type == device
     tolerance = TOLERANCE[query.dtype]
     torch.testing.assert_close(
-        output.cpu().double(), expected, atol=tolerance, rtol=tolerance, msg=str
+        output.detach().cpu().double(), expected, atol=tolerance, rtol=tolerance
     )
 
 
@@ -101,14 +51,11 @@ def test_every_backend_gives_what_the_reference_gives(backend, arguments, device
 def test_trace_has_the_reference_weights_and_the_fast_output(arguments, device):
     expected, expected_weights = oracle(arguments)
     trace = attention(**on(device, arguments), trace=True)
-    tolerance = TOLERANCE[arguments["query"].dtype]
-    weights = trace.weights.cpu().double()
-    torch.testing.assert_close(weights, expected_weights, atol=tolerance, rtol=tolerance)
-    torch.testing.assert_close(
-        trace.output.cpu().double(), expected, atol=tolerance, rtol=tolerance
-    )
-    fast = attention(**on(device, arguments))
-    torch.testing.assert_close(trace.output, fast, atol=tolerance, rtol=tolerance)
+    limits = dict.fromkeys(("atol", "rtol"), TOLERANCE[arguments["query"].dtype])
+    weights = trace.weights.detach().cpu().double()
+    torch.testing.assert_close(weights, expected_weights, **limits)
+    torch.testing.assert_close(trace.output.detach().cpu().double(), expected, **limits)
+    torch.testing.assert_close(trace.output, attention(**on(device, arguments)), **limits)
 
 
 @PROPERTY
@@ -121,14 +68,13 @@ def test_rows_of_weights_sum_to_one_or_to_zero_if_blind(arguments):
 
 
 @PROPERTY
-@given(arguments=inputs(square=True), seed=st.integers(0, 100))
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_permuting_the_keys_changes_nothing_and_permuting_the_queries_permutes(
-    backend, arguments, seed
-):
-    arguments |= {"mask": None, "causal": False}
+@given(data=st.data(), seed=st.integers(0, 100))
+@pytest.mark.parametrize("backend", ANY_WINDOW)
+def test_permuting_the_keys_changes_nothing_and_permuting_the_queries_permutes(backend, data, seed):
+    arguments = data.draw(inputs(backend, square=True))
+    arguments |= {"mask": None, "bias": None, "window": None, "causal": False}
     output = attention(**arguments, backend=backend)
-    order = torch.randperm(output.shape[2], generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(output.shape[2], generator=seeded(seed))
     shuffled = {name: arguments[name][:, :, order] for name in ("query", "key", "value")}
     keys_only = attention(**(arguments | shuffled | {"query": arguments["query"]}), backend=backend)
     torch.testing.assert_close(keys_only, output)
@@ -137,9 +83,10 @@ def test_permuting_the_keys_changes_nothing_and_permuting_the_queries_permutes(
 
 
 @PROPERTY
-@given(arguments=inputs(), data=st.data())
+@given(data=st.data())
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_causal_output_does_not_move_when_the_future_changes(backend, arguments, data):
+def test_causal_output_does_not_move_when_the_future_changes(backend, data):
+    arguments = data.draw(inputs(backend))
     arguments["causal"] = True
     before = attention(**arguments, backend=backend)
     L, S = arguments["query"].shape[2], arguments["key"].shape[2]
@@ -152,170 +99,163 @@ def test_causal_output_does_not_move_when_the_future_changes(backend, arguments,
     torch.testing.assert_close(after[:, :, :past], before[:, :, :past], atol=0, rtol=0)
 
 
-@settings(PROPERTY, max_examples=15)
-@given(arguments=inputs())
-@pytest.mark.parametrize("backend", ["explicit", "sdpa"])
-def test_gradients_are_those_of_the_function(backend, arguments, device):
-    arguments = on(device, arguments)
-    tensors = [arguments.pop(name).requires_grad_() for name in ("query", "key", "value")]
-    assert torch.autograd.gradcheck(
-        lambda q, k, v: attention(q, k, v, **arguments, backend=backend), tensors, fast_mode=True
-    )
+@PROPERTY
+@given(data=st.data())
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_all_that_hides_is_one_mask(backend, data):
+    """Causal, window and -inf in the bias could each be written into the mask."""
+    arguments = data.draw(inputs(backend))
+    query, bias = arguments["query"], arguments["bias"]
+    (B, h, L, _), S = query.shape, arguments["key"].shape[2]
+    expected = attention(**arguments, backend=backend)
+
+    mask = torch.ones(B, h, L, S, dtype=torch.bool)
+    if arguments["mask"] is not None:
+        mask &= arguments["mask"]
+    if arguments["causal"]:
+        mask &= causal_mask(L, S)
+    if arguments["window"] is not None:
+        mask &= window_mask(L, S, window=arguments["window"])
+    if bias is not None:
+        mask &= bias > -math.inf
+        arguments["bias"] = bias.clamp(min=-5.0)  # where it was -inf, any number will do
+        assert (bias[bias > -math.inf] > -5.0).all()
+    arguments |= {"mask": mask, "causal": False, "window": None}
+    torch.testing.assert_close(attention(**arguments), expected)
 
 
-@pytest.mark.parametrize("options", [{}, {"causal": True}, {"scale": -0.7}], ids=str)
-def test_the_explicit_backend_has_second_derivatives(options, device):
-    tensors = [
-        torch.randn(1, 2, 3, 4, dtype=torch.float64, device=device, requires_grad=True)
-        for _ in range(3)
-    ]
-    assert torch.autograd.gradgradcheck(
-        lambda q, k, v: attention(q, k, v, **options, backend="explicit"), tensors, fast_mode=True
-    )
+@PROPERTY
+@given(data=st.data())
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_neighbouring_query_heads_share_a_key_head(backend, data):
+    arguments = data.draw(inputs(backend))
+    shared = attention(**arguments, backend=backend)
+    groups = arguments["query"].shape[1] // arguments["key"].shape[1]
+    for name in ("key", "value"):
+        arguments[name] = arguments[name].repeat_interleave(groups, dim=1)
+    torch.testing.assert_close(attention(**arguments, backend=backend), shared)
 
 
-@pytest.mark.parametrize("scale", [0.0, -0.5])
+@PROPERTY
+@given(arguments=inputs("sdpa"), seed=SEEDS)
+@pytest.mark.parametrize("backend", ANY_WINDOW)
+def test_what_is_added_to_a_whole_row_of_scores_changes_nothing(backend, arguments, seed):
+    B, h, L, _ = arguments["query"].shape
+    before = attention(**arguments, backend=backend)
+    row = torch.randn(B, h, L, 1, generator=seeded(seed), dtype=torch.float64)
+    arguments["bias"] = row if arguments["bias"] is None else arguments["bias"] + row
+    torch.testing.assert_close(attention(**arguments, backend=backend), before)
+
+
+@PROPERTY
+@given(arguments=inputs("sdpa"))
+def test_a_softcap_bounds_the_scores_and_a_great_one_changes_nothing(arguments):
+    plain = attention(**arguments, backend="explicit")
+    arguments["softcap"] = 0.25
+    assert attention(**arguments, trace=True).scores.abs().max() <= 0.25
+    arguments["softcap"] = 1e6
+    torch.testing.assert_close(attention(**arguments), plain)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_window_as_wide_as_the_sequence_hides_nothing(causal, device):
+    q, k, v = heads(2, 3, 9, 8, device=device)
+    plain = attention(q, k, v, causal=causal)
+    for backend in BACKENDS:
+        for window in (8, 9, 10**6):
+            output = attention(q, k, v, causal=causal, window=window, backend=backend)
+            torch.testing.assert_close(output, plain)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_scale_that_is_not_above_zero_in_half_precision(backend, causal, scale, device):
-    """A kernel that takes the least score for the greatest overflows float16 here."""
-    q, k, v = torch.randn(3, 1, 2, 64, 64, device=device).half()
-    exact = attention(
-        q.double(), k.double(), v.double(), scale=scale, causal=causal, backend="explicit"
-    )
-    output = attention(q, k, v, scale=scale, causal=causal, backend=backend)
-    torch.testing.assert_close(output.double(), exact, atol=1e-2, rtol=1e-2)
+def test_a_window_of_zero_gives_each_token_its_own_value(backend, causal, device):
+    q, k, v = heads(2, 3, 200, 8, device=device)
+    output = attention(q, k, v, causal=causal, window=0, backend=backend)
+    torch.testing.assert_close(output, v)
 
 
-@pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("causal", [False, True])
-def test_a_blind_query_gets_zeros_and_sends_no_gradient(backend, dtype, causal, device):
-    generator = torch.Generator().manual_seed(0)
-    q, k, v = (
-        torch.randn(2, 3, 4, 8, generator=generator).to(device, dtype).requires_grad_()
-        for _ in range(3)
-    )
-    mask = torch.ones(2, 1, 4, 4, dtype=torch.bool, device=device)
-    mask[0, :, 2] = False  # one blind query in the first sequence
-    mask[1] = False  # the second sees nothing at all
-    with torch.autograd.detect_anomaly(check_nan=True):
-        output = attention(q, k, v, mask=mask, causal=causal, backend=backend)
-        output.float().square().sum().backward()
-    assert (output[0, :, 2] == 0).all()
-    assert (output[1] == 0).all()
-    assert output[0, :, 0].abs().sum() > 0
-    for x in (q, k, v):
-        assert x.grad.isfinite().all()
-        assert (x.grad[1] == 0).all()
-    assert (q.grad[0, :, 2] == 0).all()
-
-
-@pytest.mark.parametrize("blind", ["by mask", "by causality", "by both"])
-def test_no_kernel_is_given_a_row_without_a_key(blind, monkeypatch):
-    """What a kernel makes of one differs from kernel to kernel; the CPU's gives zeros."""
-    rows = []
-    kernel = functional.F.scaled_dot_product_attention
-
-    def noted(*args, attn_mask=None, **options):
-        rows.append(attn_mask.any(dim=-1))
-        return kernel(*args, attn_mask=attn_mask, **options)
-
-    monkeypatch.setattr(functional.F, "scaled_dot_product_attention", noted)
-    q, k = torch.randn(2, 1, 5, 4), torch.randn(2, 1, 3, 4)  # 5 queries, 3 keys
-    mask = torch.ones(2, 1, 5, 3, dtype=torch.bool)
-    mask[0, :, 4] = False
-    output = attention(
-        q,
-        k,
-        k,
-        mask=None if blind == "by causality" else mask,
-        causal=blind != "by mask",
-        backend="sdpa",
-    )
-    assert len(rows) == 1
-    assert rows[0].all()
-    assert (output == 0).any()
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_causal_without_enough_keys_leaves_the_first_queries_blind(backend, device):
-    q = torch.randn(1, 2, 5, 8, device=device)
-    k = torch.randn(1, 2, 3, 8, device=device)
-    output = attention(q, k, k, causal=True, backend=backend)
-    assert (output[:, :, :2] == 0).all()
-    torch.testing.assert_close(output[:, :, 2], k[:, :, 0])
+def test_auto_computes_a_narrow_window_in_chunks_and_gives_the_same(device):
+    q, k, v = heads(2, 2, 300, 8, device=device)
+    key_mask = torch.rand(2, 1, 1, 300, device=device) < 0.8
+    for options in ({}, {"causal": True}, {"mask": key_mask}, {"scale": -0.2}):
+        same_on_all({"query": q, "key": k, "value": v, "window": (9, 3), **options})
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_new_query_sees_the_whole_past(backend, device):
     q = torch.randn(2, 2, 1, 8, device=device)
     k = torch.randn(2, 2, 6, 8, device=device)
-    causal = attention(q, k, k, causal=True, backend=backend)
-    torch.testing.assert_close(causal, attention(q, k, k, backend=backend), atol=0, rtol=0)
+    window = 9 if backend == "window" else None
+    causal = attention(q, k, k, causal=True, window=window, backend=backend)
+    expected = attention(q, k, k, window=window, backend=backend)
+    torch.testing.assert_close(causal, expected, atol=0, rtol=0)
 
 
+# --- torch's function, where it has the same ---
+
+KEEP = torch.rand(6, 6, generator=seeded(1)) < 0.6
+KEEP[:, 0] = True  # torch's function and ours differ on a query that sees no key
+ADDED = torch.randn(2, 1, 6, 6, generator=seeded(2))
+THEIRS = {
+    "plain": ({}, {}),
+    "scale": ({"scale": 0.4}, {"scale": 0.4}),
+    "causal": ({"is_causal": True}, {"causal": True}),
+    "a boolean mask": ({"attn_mask": KEEP}, {"mask": KEEP}),
+    "a float mask": ({"attn_mask": ADDED}, {"bias": ADDED}),
+    "a float mask that hides": (
+        {"attn_mask": ADDED.masked_fill(~KEEP, -math.inf)},
+        {"bias": ADDED.masked_fill(~KEEP, -math.inf)},
+    ),
+    "the same in two parts": (
+        {"attn_mask": ADDED.masked_fill(~KEEP, -math.inf)},
+        {"bias": ADDED, "mask": KEEP},
+    ),
+}
+
+
+@pytest.mark.parametrize("h_kv", [4, 2, 1])
+@pytest.mark.parametrize("case", THEIRS)
+def test_equals_torch_in_outputs_and_gradients(case, h_kv, device):
+    theirs, ours = (on(device, options) for options in THEIRS[case])
+    query = torch.randn(2, 4, 6, 8, device=device)
+    key, value = torch.randn(2, 2, h_kv, 6, 8, device=device)
+    their_inputs = [x.clone().requires_grad_() for x in (query, key, value)]
+    expected = F.scaled_dot_product_attention(*their_inputs, **theirs, enable_gqa=h_kv < 4)
+    expected.square().sum().backward()
+    for backend in ANY_WINDOW:
+        our_inputs = [x.clone().requires_grad_() for x in (query, key, value)]
+        output = attention(*our_inputs, **ours, backend=backend)
+        torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-5)
+        output.square().sum().backward()
+        for our, their in zip(our_inputs, their_inputs, strict=True):
+            torch.testing.assert_close(our.grad, their.grad, atol=1e-5, rtol=1e-5)
+
+
+# --- what comes in and what goes out ---
+
+
+@PROPERTY
+@given(data=st.data(), trace=st.booleans())
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_mask_and_causal_combine_by_and(backend, device):
-    q, k, v = torch.randn(3, 2, 3, 5, 8, device=device)
-    mask = torch.rand(2, 1, 5, 5, device=device) < 0.7
-    both = attention(q, k, v, mask=mask, causal=True, backend=backend)
-    by_hand = attention(q, k, v, mask=mask & causal_mask(5, device=device), backend=backend)
-    torch.testing.assert_close(both, by_hand)
+def test_no_input_is_changed(backend, data, trace):
+    arguments = data.draw(inputs(backend))
+    tensors = [x for x in arguments.values() if isinstance(x, torch.Tensor)]
+    copies = [x.clone() for x in tensors]
+    attention(**arguments, backend=backend, trace=trace)
+    for x, copy in zip(tensors, copies, strict=True):
+        assert torch.equal(x, copy)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_equals_torch_where_torch_has_the_same_convention(causal, device):
-    q, k, v = torch.randn(3, 2, 3, 6, 8, device=device)
-    theirs = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=0.4)
-    for backend in BACKENDS:
-        ours = attention(q, k, v, causal=causal, scale=0.4, backend=backend)
-        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_large_scores_in_bfloat16(backend, device):
-    """Scores 16 times the usual size, where a softmax in bfloat16 goes wrong."""
-    generator = torch.Generator().manual_seed(1)
-    q, k, v = (
-        torch.randn(2, 4, 64, 64, generator=generator).to(device, torch.bfloat16) for _ in range(3)
-    )
-    exact = attention(q.double(), k.double(), v.double(), scale=2.0)
-    narrow = (q @ k.transpose(-2, -1) * 2.0).softmax(dim=-1) @ v
-    output = attention(q, k, v, scale=2.0, backend=backend)
-    assert output.dtype == torch.bfloat16
-    assert (output.double() - exact).abs().max() < 0.03
-    assert (narrow.double() - exact).abs().max() > 0.1
-
-
-def test_explicit_scores_are_float32_or_wider(device):
-    for dtype, scores in (
-        (torch.bfloat16, torch.float32),
-        (torch.float16, torch.float32),
-        (torch.float32, torch.float32),
-        (torch.float64, torch.float64),
-    ):
-        q = torch.randn(1, 2, 3, 4, device=device).to(dtype)
-        trace = attention(q, q, q, trace=True)
-        assert trace.scores.dtype == trace.weights.dtype == scores
-        assert trace.output.dtype == dtype
-
-
-def test_explicit_scores_stay_float32_under_autocast(device):
-    q, k, v = torch.randn(3, 1, 2, 5, 16, device=device)
-    with torch.autocast(device, dtype=torch.bfloat16):
-        trace = attention(q, k, v, trace=True)
-    assert trace.scores.dtype == torch.float32
-    torch.testing.assert_close(trace.output, attention(q, k, v, backend="explicit"), atol=0, rtol=0)
+def options_of(backend: str) -> dict[str, object]:
+    return {"backend": backend, "window": 20 if backend == "window" else None}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_dropout_drops_weights_and_keeps_their_mean(backend, device):
-    torch.manual_seed(0)
     q = k = torch.zeros(4, 8, 16, 16, device=device)  # every weight is 1/16
     v = torch.ones(4, 8, 16, 1, device=device)
-    output = attention(q, k, v, dropout=0.5, backend=backend)
+    output = attention(q, k, v, dropout=0.5, **options_of(backend))
     # Each output is a sum of 16 weights, each 0 or 2/16: a multiple of 1/8, 1 on average.
     torch.testing.assert_close((output * 8).round(), output * 8)
     assert output.unique().numel() > 4
@@ -323,29 +263,19 @@ def test_dropout_drops_weights_and_keeps_their_mean(backend, device):
 
 
 def test_traced_weights_are_the_ones_used_when_dropout_is_on(device):
-    torch.manual_seed(0)
-    q, k, v = torch.randn(3, 2, 2, 6, 4, device=device)
+    q, k, v = heads(2, 2, 6, 4, device=device)
     trace = attention(q, k, v, dropout=0.5, trace=True)
     assert (trace.weights == 0).any()
     torch.testing.assert_close(trace.weights @ v, trace.head_out)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_no_input_is_changed(backend, device):
-    q, k, v = torch.randn(3, 1, 2, 4, 4, device=device)
-    mask = torch.rand(4, 4, device=device) < 0.5
-    copies = [x.clone() for x in (q, k, v, mask)]
-    attention(q, k, v, mask=mask, causal=True, backend=backend)
-    for x, copy in zip((q, k, v, mask), copies, strict=True):
-        assert torch.equal(x, copy)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_meta_tensors_give_shapes_for_free(backend):
     q = torch.empty(1, 96, 2048, 128, device="meta")
-    mask = torch.empty(2048, 2048, dtype=torch.bool, device="meta")
-    assert attention(q, q, q, causal=True, backend=backend).shape == q.shape
-    assert attention(q, q, q, mask=mask, backend=backend).shape == q.shape
+    mask = torch.empty(1, 2048, dtype=torch.bool, device="meta")
+    options = options_of(backend)
+    assert attention(q, q, q, causal=True, **options).shape == q.shape
+    assert attention(q, q, q, mask=mask, **options).shape == q.shape
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -353,18 +283,43 @@ def test_meta_tensors_give_shapes_for_free(backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_empty_batch_stays_empty(backend, masked, causal, device):
     q = torch.empty(0, 2, 3, 4, device=device)
-    mask = torch.empty(0, 1, 3, 3, dtype=torch.bool, device=device) if masked else None
-    assert attention(q, q, q, mask=mask, causal=causal, backend=backend).shape == (0, 2, 3, 4)
+    mask = torch.empty(0, 1, 1, 3, dtype=torch.bool, device=device) if masked else None
+    output = attention(q, q, q, mask=mask, causal=causal, **options_of(backend))
+    assert output.shape == (0, 2, 3, 4)
     trace = attention(q, q, q, mask=mask, causal=causal, trace=True)
     assert trace.weights.shape == (0, 2, 3, 3)
 
 
+@settings(PROPERTY, max_examples=15)
+@given(data=st.data())
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_any_real_number_is_a_scale_and_a_dropout(backend):
-    q, k, v = torch.randn(3, 1, 2, 3, 4)
-    expected = attention(q, k, v, scale=0.5, backend=backend)
-    for half in (np.float32(0.5), np.float64(0.5), Fraction(1, 2)):
-        assert torch.equal(attention(q, k, v, scale=half, backend=backend), expected)
-    whole = attention(q, k, v, scale=1.0, backend=backend)
-    assert torch.equal(attention(q, k, v, scale=1, dropout=0, backend=backend), whole)
-    assert attention(q, k, v, dropout=np.float32(0.5), backend=backend).shape == q.shape
+def test_inputs_may_lie_in_memory_in_any_way(backend, data):
+    arguments = data.draw(inputs(backend))
+    expected = attention(**arguments, backend=backend)
+    for name in ("query", "key", "value"):
+        x = arguments[name]
+        arguments[name] = data.draw(
+            st.sampled_from([x.mT.contiguous().mT, x.repeat(1, 1, 2, 1)[:, :, : x.shape[2]]])
+        )
+    torch.testing.assert_close(attention(**arguments, backend=backend), expected)
+
+
+# --- torch.func ---
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("hiding", ["nothing", "causal", "window", "mask", "bias"])
+@pytest.mark.parametrize("backend", ANY_WINDOW)
+def test_vmap_is_a_loop(backend, hiding):
+    """With one mask or bias for each turn of the loop."""
+    x = torch.randn(3, 1, 2, 4, 8)
+    own = {"mask": torch.rand(3, 4, 4) < 0.7, "bias": torch.randn(3, 4, 4)}
+    shared = {"causal": {"causal": True}, "window": {"window": 1}}.get(hiding, {})
+
+    def attend(x, extra=None):
+        options = {hiding: extra} if hiding in own else shared
+        return attention(x, x, x, **options, backend=backend)
+
+    arguments = (x, own[hiding]) if hiding in own else (x,)
+    expected = torch.stack([attend(*each) for each in zip(*arguments, strict=True)])
+    torch.testing.assert_close(torch.func.vmap(attend)(*arguments), expected)

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from mha_lib import MultiHeadAttention, from_torch, to_torch
+from mha_lib import MultiHeadAttention, causal_mask, from_torch, to_torch
+from tests.mha_lib.strategies import says
 
 OPTIONS = [
     {},
@@ -87,7 +88,7 @@ def test_to_torch_refuses_a_projection_that_was_replaced(name):
     setattr(layer, name, nn.Identity())
     message = (
         rf"^layer\.{name} is not an nn\.Linear with floating-point weights, but Identity\(\); "
-        "convert the layer as it was before that was quantised or replaced$"
+        "convert the layer as it was before that was quantised, split or replaced$"
     )
     with pytest.raises(TypeError, match=message):
         to_torch(layer)
@@ -123,9 +124,42 @@ def test_to_torch_refuses_what_torch_has_not():
         to_torch(MultiHeadAttention(12, 4, causal=True))
 
 
-def test_the_way_out_of_a_causal_layer_works():
-    from mha_lib import causal_mask
+@pytest.mark.parametrize(
+    ("option", "value", "shown"),
+    [
+        ("num_kv_heads", 2, "2"),
+        ("window", 3, "(3, 3)"),
+        ("window", (None, 0), "(None, 0)"),
+        ("positions", "rotary", "'rotary'"),
+        ("positions", "alibi", "'alibi'"),
+        ("positions", "sinusoidal", "'sinusoidal'"),
+    ],
+)
+def test_to_torch_refuses_an_option_that_torch_has_not(option, value, shown):
+    layer = MultiHeadAttention(16, 4, **{option: value})
+    message = (
+        f"layer has {option}={shown}, which torch.nn.MultiheadAttention has not; "
+        f"make layer without {option}"
+    )
+    with pytest.raises(ValueError, match=says(message)):
+        to_torch(layer)
 
+
+def test_as_many_key_heads_as_heads_are_what_torch_has():
+    to_torch(MultiHeadAttention(12, 4, num_kv_heads=4))
+
+
+def test_a_plain_layer_is_what_comes_from_torch():
+    layer = from_torch(nn.MultiheadAttention(12, 4))
+    assert (layer.num_kv_heads, layer.window, layer.positions, layer.causal) == (
+        layer.num_heads,
+        None,
+        None,
+        False,
+    )
+
+
+def test_the_way_out_of_a_causal_layer_works():
     ours = MultiHeadAttention(12, 4, causal=True)
     x = torch.randn(2, 5, 12)
     expected = ours(x)

@@ -1,6 +1,5 @@
-"""Bad input: each message has the values and the way out."""
+"""Bad numbers, switches and names: each message has the values and the way out."""
 
-import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,20 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mha_lib import (
-    MultiHeadAttention,
-    attention,
-    causal_mask,
-    from_ignore_mask,
-    key_mask_from_lengths,
-)
+from mha_lib import MultiHeadAttention, attention, window_mask
 from mha_lib.checks import nearest_divisors
-
-
-def says(text: str) -> str:
-    """Match the whole message."""
-    return f"^{re.escape(text)}$"
-
+from tests.mha_lib.strategies import says
 
 # --- sizes of a layer ---
 
@@ -69,7 +57,9 @@ def test_nearest_divisors_are_divisors_and_none_left_out_is_nearer(number, targe
             assert (abs(divisor - target), divisor) < (abs(left_out - target), left_out)
 
 
-@pytest.mark.parametrize("name", ["embed_dim", "num_heads", "head_dim", "kdim", "vdim"])
+@pytest.mark.parametrize(
+    "name", ["embed_dim", "num_heads", "num_kv_heads", "head_dim", "kdim", "vdim"]
+)
 @pytest.mark.parametrize(
     ("size", "error"),
     [(0, ValueError), (-2, ValueError), (2.5, TypeError), (0.0, TypeError), ("2", TypeError)],
@@ -154,7 +144,9 @@ def test_a_number_of_another_kind_is_told_how_to_become_a_float(name, number):
 
 
 def test_unknown_backend():
-    message = says("backend='flash' is not known; use 'auto', 'explicit' or 'sdpa'")
+    message = says(
+        "backend='flash' is not known; use 'auto', 'explicit', 'sdpa', 'window' or 'flex'"
+    )
     x = torch.ones(1, 1, 2, 4)
     with pytest.raises(ValueError, match=message):
         MultiHeadAttention(8, 2, backend="flash")
@@ -162,98 +154,37 @@ def test_unknown_backend():
         attention(x, x, x, backend="flash")
 
 
-# --- attention() ---
+# --- the options of attention() ---
 
-LONG = torch.long
-TAKES = "attention takes float16, bfloat16, float32 or float64"
-HEADS = (2, 3, 5, 4)  # B, h, L, d_k
-
-
-def zeros(*shape: int, dtype: torch.dtype = torch.float32, device: str = "cpu") -> torch.Tensor:
-    return torch.zeros(shape, dtype=dtype, device=device)
-
-
-FOR_ATTENTION = {
-    "not a tensor": (
-        {"query": np.zeros(HEADS)},
-        TypeError,
-        "query is of type ndarray; pass a torch.Tensor, for example torch.as_tensor(query)",
-    ),
-    "three axes": (
-        {"query": zeros(2, 5, 4)},
+SOFTCAP = "is not a finite number above 0; leave it out for no cap, or pass 30.0"
+REACH = "a reach is 0 or more, or None for no limit"
+WHOLE = (
+    "is not a whole number, nor two of them; pass how many keys a query sees on each side, "
+    "such as 256 or (256, 0)"
+)
+WINDOWS = [
+    (-1, ValueError, f"window=-1 reaches to -1; {REACH}"),
+    ((2, -3), ValueError, f"window=(2, -3) reaches to -3; {REACH}"),
+    (
+        (1, 2, 3),
         ValueError,
-        "query has shape (2, 5, 4), but attention takes (B, h, L, d_k); "
-        "for a single head pass query.unsqueeze(1)",
+        "window=(1, 2, 3) has 3 numbers; pass one, or two as (left, right)",
     ),
-    "two axes": (
-        {"key": zeros(5, 4)},
-        ValueError,
-        "key has shape (5, 4), but attention takes (B, h, S, d_k); "
-        "split the features into heads first, as MultiHeadAttention does",
-    ),
-    "no keys": (
-        {"key": zeros(2, 3, 0, 4)},
-        ValueError,
-        "key has shape (2, 3, 0, 4), with nothing in it; "
-        "attention takes (B, h, S, d_k), each but B at least 1",
-    ),
-    "whole numbers": (
-        {"query": zeros(*HEADS, dtype=LONG)},
-        TypeError,
-        f"query has dtype torch.int64; {TAKES}, so pass "
-        "query.float() (token numbers become vectors in an nn.Embedding first)",
-    ),
-    "complex numbers": (
-        {"key": zeros(*HEADS, dtype=torch.complex64)},
-        TypeError,
-        f"key has dtype torch.complex64; {TAKES}, so pass "
-        "torch.view_as_real(key).flatten(-2), each number as two features",
-    ),
-    "float8": (
-        {"query": zeros(*HEADS).to(torch.float8_e4m3fn)},
-        TypeError,
-        f"query has dtype torch.float8_e4m3fn; {TAKES}, so pass query.float()",
-    ),
-    "another dtype": (
-        {"value": zeros(*HEADS, dtype=torch.float64)},
-        TypeError,
-        "value has dtype torch.float64, but query has torch.float32; pass value.to(torch.float32)",
-    ),
-    "another device": (
-        {"key": zeros(*HEADS, device="meta")},
-        ValueError,
-        "key is on meta, but query is on cpu; pass key.to('cpu')",
-    ),
-    "another batch": (
-        {"key": zeros(1, 3, 5, 4)},
-        ValueError,
-        "key has batch 1 and 3 heads, but query has batch 2 and 3 heads; "
-        "they must be the same, so expand key where it is shared",
-    ),
-    "another number of heads": (
-        {"value": zeros(2, 1, 5, 4)},
-        ValueError,
-        "value has batch 2 and 1 heads, but query has batch 2 and 3 heads; "
-        "they must be the same, so expand value where it is shared",
-    ),
-    "another d_k": (
-        {"key": zeros(2, 3, 5, 6)},
-        ValueError,
-        "key has d_k=6, but query has d_k=4; a score is their dot product, "
-        "so project both to one width",
-    ),
-    "another length": (
-        {"value": zeros(2, 3, 6, 4)},
-        ValueError,
-        "key has length 5, but value has length 6; each key needs its own value",
-    ),
+    ((), ValueError, "window=() has 0 numbers; pass one, or two as (left, right)"),
+    (2.0, TypeError, f"window=2.0 {WHOLE}"),
+    ((1, 0.5), TypeError, f"window=(1, 0.5) {WHOLE}"),
+    (True, TypeError, f"window=True {WHOLE}"),
+    ("left", TypeError, f"window='left' {WHOLE}"),
+    (torch.ones(5, 5), TypeError, f"window of shape (5, 5) {WHOLE}"),
+]
+OPTIONS = {
     "scale not a number": (
         {"scale": "1"},
         TypeError,
         "scale='1' is not a finite number; leave it out for 1/sqrt(d_k), or pass a float",
     ),
     "scale of many numbers": (
-        {"scale": zeros(3)},
+        {"scale": torch.zeros(3)},
         TypeError,
         "scale of shape (3,) is not a finite number; leave it out for 1/sqrt(d_k), or pass a float",
     ),
@@ -274,7 +205,7 @@ FOR_ATTENTION = {
         "causal=None is not a bool; pass True or False",
     ),
     "a mask as causal": (
-        {"causal": zeros(5, 5, dtype=torch.bool)},
+        {"causal": torch.zeros(5, 5, dtype=torch.bool)},
         TypeError,
         "causal of shape (5, 5) is not a bool; pass a mask as mask",
     ),
@@ -285,382 +216,90 @@ FOR_ATTENTION = {
     ),
     "trace of 1": ({"trace": 1}, TypeError, "trace=1 is not a bool; pass True or False"),
     "trace of a tensor": (
-        {"trace": zeros(2)},
+        {"trace": torch.zeros(2)},
         TypeError,
         "trace of shape (2,) is not a bool; pass True or False",
     ),
-}
-
-BAD_MASKS = {
-    "whole numbers": (
-        zeros(5, 5, dtype=LONG),
+    "check_finite of 1": (
+        {"check_finite": 1},
         TypeError,
-        "mask has dtype torch.int64; it must be boolean, True = keep. If 1 means keep pass "
-        "mask.bool(); if 1 means ignore pass from_ignore_mask(mask.bool())",
+        "check_finite=1 is not a bool; pass True or False",
     ),
-    "floats": (
-        zeros(5, 5),
+    "a softcap of zero": ({"softcap": 0}, ValueError, f"softcap=0 {SOFTCAP}"),
+    "a softcap below zero": ({"softcap": -30.0}, ValueError, f"softcap=-30.0 {SOFTCAP}"),
+    "an infinite softcap": ({"softcap": float("inf")}, ValueError, f"softcap=inf {SOFTCAP}"),
+    "a softcap that is no number": (
+        {"softcap": float("nan")},
+        ValueError,
+        f"softcap=nan {SOFTCAP}",
+    ),
+    "a softcap of True": ({"softcap": True}, TypeError, f"softcap=True {SOFTCAP}"),
+    "a softcap of text": ({"softcap": "30"}, TypeError, f"softcap='30' {SOFTCAP}"),
+    "a softcap of many": (
+        {"softcap": torch.ones(3)},
         TypeError,
-        "mask has dtype torch.float32; it must be boolean, True = keep. If it is added to the "
-        "scores (0 keeps, -inf hides) pass mask == 0; if 1 means ignore pass "
-        "from_ignore_mask(mask.bool())",
-    ),
-    "a list": (
-        [[True]],
-        TypeError,
-        "mask is of type list; pass a torch.Tensor, for example torch.as_tensor(mask)",
-    ),
-    "elsewhere": (
-        zeros(5, 5, dtype=torch.bool, device="meta"),
-        ValueError,
-        "mask is on meta, but query is on cpu; pass mask.to('cpu')",
-    ),
-    "keys": (
-        zeros(5, 6, dtype=torch.bool),
-        ValueError,
-        "mask has shape (5, 6), which does not broadcast to (B, h, L, S) = (2, 3, 5, 5): "
-        "its axis for keys has 6, and should have 5 or 1",
-    ),
-    "queries": (
-        zeros(4, 5, dtype=torch.bool),
-        ValueError,
-        "mask has shape (4, 5), which does not broadcast to (B, h, L, S) = (2, 3, 5, 5): "
-        "its axis for queries has 4, and should have 5 or 1",
-    ),
-    "padding without axes": (
-        zeros(2, 5, dtype=torch.bool),
-        ValueError,
-        "mask has shape (2, 5), which does not broadcast to (B, h, L, S) = (2, 3, 5, 5): "
-        "its axis for queries has 2, and should have 5 or 1; "
-        "if it says which keys are real pass mask[:, None, None]",
-    ),
-    "one for each sequence": (
-        zeros(2, 5, 5, dtype=torch.bool),
-        ValueError,
-        "mask has shape (2, 5, 5), which does not broadcast to (B, h, L, S) = (2, 3, 5, 5): "
-        "its axis for heads has 2, and should have 3 or 1; "
-        "if it has one mask for each sequence pass mask[:, None]",
-    ),
-    "heads": (
-        zeros(4, 5, 5, dtype=torch.bool),
-        ValueError,
-        "mask has shape (4, 5, 5), which does not broadcast to (B, h, L, S) = (2, 3, 5, 5): "
-        "its axis for heads has 4, and should have 3 or 1",
-    ),
-    "batch": (
-        zeros(3, 1, 5, 5, dtype=torch.bool),
-        ValueError,
-        "mask has shape (3, 1, 5, 5), which does not broadcast to (B, h, L, S) = (2, 3, 5, 5): "
-        "its axis for batch has 3, and should have 2 or 1",
-    ),
-    "five axes": (
-        zeros(1, 2, 3, 5, 5, dtype=torch.bool),
-        ValueError,
-        "mask has shape (1, 2, 3, 5, 5), which does not broadcast to (B, h, L, S) = (2, 3, 5, 5): "
-        "it has 5 axes, and should have 4 or fewer",
+        f"softcap of shape (3,) {SOFTCAP}",
     ),
 }
 
 
-@pytest.mark.parametrize("case", FOR_ATTENTION)
-def test_attention_refuses(case):
-    bad, error, message = FOR_ATTENTION[case]
-    good = {"query": zeros(*HEADS), "key": zeros(*HEADS), "value": zeros(*HEADS)}
-    attention(**good)
+@pytest.mark.parametrize("case", OPTIONS)
+def test_attention_refuses_an_option(case):
+    bad, error, message = OPTIONS[case]
+    x = torch.ones(2, 3, 5, 4)
     with pytest.raises(error, match=says(message)):
-        attention(**(good | bad))
+        attention(x, x, x, **bad)
 
 
-@pytest.mark.parametrize("case", BAD_MASKS)
-def test_a_bad_mask_is_refused_by_attention_and_by_the_layer(case):
-    mask, error, message = BAD_MASKS[case]
-    x = zeros(*HEADS)
+@pytest.mark.parametrize(("window", "error", "message"), WINDOWS)
+def test_a_bad_window_is_refused_by_attention_the_layer_and_the_mask(window, error, message):
+    x = torch.ones(2, 3, 5, 4)
     with pytest.raises(error, match=says(message)):
-        attention(x, x, x, mask=mask)
+        attention(x, x, x, window=window)
     with pytest.raises(error, match=says(message)):
-        MultiHeadAttention(12, 3)(zeros(2, 5, 12), mask=mask)
+        MultiHeadAttention(8, 2, window=window)
+    with pytest.raises(error, match=says(message)):
+        window_mask(5, window=window)
 
 
-def test_padding_without_axes_is_recognised_in_an_empty_batch_too():
-    x = zeros(0, 3, 5, 4)
-    with pytest.raises(ValueError, match=r"which keys are real pass mask\[:, None, None\]$"):
-        attention(x, x, x, mask=zeros(0, 5, dtype=torch.bool))
-    attention(x, x, x, mask=zeros(0, 5, dtype=torch.bool)[:, None, None])
+# --- the options of a layer ---
 
-
-def test_an_axis_of_one_can_only_be_one():
-    x = zeros(2, 3, 1, 4)
-    with pytest.raises(ValueError, match=r"its axis for queries has 5, and should have 1$"):
-        attention(x, x, x, mask=zeros(5, 1, dtype=torch.bool))
-
-
-# --- the layer ---
-
-FOR_LAYER = {
-    "not a tensor": (
-        {"query": [[1.0]]},
-        TypeError,
-        "query is of type list; pass a torch.Tensor, for example torch.as_tensor(query)",
-    ),
-    "a batch of token numbers": (
-        {"query": torch.tensor([[1, 2, 3]])},
-        TypeError,
-        "query has dtype torch.int64; attention takes float16, bfloat16, float32 or float64, "
-        "so pass query.float() (token numbers become vectors in an nn.Embedding first)",
-    ),
-    "one axis": (
-        {"query": zeros(12)},
+KNOWN = "is not known; use 'rotary', 'alibi' or 'sinusoidal'"
+LAYERS = {
+    "unknown positions": ({"positions": "absolute"}, ValueError, f"positions='absolute' {KNOWN}"),
+    "positions of True": ({"positions": True}, ValueError, f"positions=True {KNOWN}"),
+    "odd heads to turn": (
+        {"embed_dim": 15, "num_heads": 5, "positions": "rotary"},
         ValueError,
-        "query has shape (12,), but the layer takes (B, L, embed_dim)",
+        "positions='rotary' turns features two by two, but head_dim=3 is odd; "
+        "use an even head_dim, or other positions",
     ),
-    "two axes": (
-        {"query": zeros(5, 12)},
+    "key heads that do not divide": (
+        {"num_kv_heads": 5},
         ValueError,
-        "query has shape (5, 12), but the layer takes (B, L, embed_dim); "
-        "for a single sequence pass query.unsqueeze(0)",
+        "num_heads=12 is not divisible by num_kv_heads=5; use 2, 3, 4 or 6 key heads",
     ),
-    "four axes": (
-        {"key": zeros(2, 3, 7, 4)},
+    "more key heads than heads": (
+        {"num_heads": 2, "num_kv_heads": 4},
         ValueError,
-        "key has shape (2, 3, 7, 4), but the layer takes (B, S, kdim); "
-        "the layer splits the heads itself",
+        "num_heads=2 is not divisible by num_kv_heads=4; use 1 or 2 key heads",
     ),
-    "no tokens": (
-        {"query": zeros(2, 0, 12)},
+    "key heads of a single head": (
+        {"num_heads": 1, "num_kv_heads": 2},
         ValueError,
-        "query has no tokens, its shape is (2, 0, 12); pass at least one",
-    ),
-    "query width": (
-        {"query": zeros(2, 5, 10)},
-        ValueError,
-        "query has width 10, but the layer has embed_dim=12; "
-        "pass query with 12 features, or make the layer with embed_dim=10",
-    ),
-    "key width": (
-        {"key": zeros(2, 7, 12)},
-        ValueError,
-        "key has width 12, but the layer has kdim=6; "
-        "pass key with 6 features, or make the layer with kdim=12",
-    ),
-    "value width": (
-        {"value": zeros(2, 7, 12)},
-        ValueError,
-        "value has width 12, but the layer has vdim=10; "
-        "pass value with 10 features, or make the layer with vdim=12",
-    ),
-    "value without key": (
-        {"key": None},
-        ValueError,
-        "value was given without key; pass the key that goes with it",
-    ),
-    "no key where it has another width": (
-        {"key": None, "value": None},
-        ValueError,
-        "key was not given, so it is query, with width 12; but the layer has kdim=6: pass key",
-    ),
-    "no value where it has another width": (
-        {"value": None},
-        ValueError,
-        "value was not given, so it is key, with width 6; but the layer has vdim=10: pass value",
-    ),
-    "another batch": (
-        {"key": zeros(1, 7, 6)},
-        ValueError,
-        "key has batch 1, but query has batch 2; "
-        "they must be the same, so expand key where it is shared",
-    ),
-    "another length": (
-        {"value": zeros(2, 8, 10)},
-        ValueError,
-        "key has length 7, but value has length 8; each key needs its own value",
-    ),
-    "token numbers": (
-        {"query": zeros(2, 5, 12, dtype=LONG)},
-        TypeError,
-        f"query has dtype torch.int64; {TAKES}, so pass "
-        "query.float() (token numbers become vectors in an nn.Embedding first)",
-    ),
-    "complex numbers": (
-        {"value": zeros(2, 7, 10, dtype=torch.complex64)},
-        TypeError,
-        f"value has dtype torch.complex64; {TAKES}, so pass "
-        "torch.view_as_real(value).flatten(-2), each number as two features",
-    ),
-    "trace of 1": ({"trace": 1}, TypeError, "trace=1 is not a bool; pass True or False"),
-    "another dtype than the layer": (
-        {"query": zeros(2, 5, 12, dtype=torch.float64)},
-        TypeError,
-        "query has dtype torch.float64, but the layer has torch.float32; pass "
-        "query.to(torch.float32), or turn the layer with layer.to(torch.float64)",
-    ),
-    "another dtype than the query": (
-        {"value": zeros(2, 7, 10, dtype=torch.bfloat16)},
-        TypeError,
-        "value has dtype torch.bfloat16, but query has torch.float32; pass value.to(torch.float32)",
-    ),
-    "another device than the layer": (
-        {"query": zeros(2, 5, 12, device="meta")},
-        ValueError,
-        "query is on meta, but the layer is on cpu; pass query.to('cpu'), or move the layer",
-    ),
-    "another device than the query": (
-        {"key": zeros(2, 7, 6, device="meta")},
-        ValueError,
-        "key is on meta, but query is on cpu; pass key.to('cpu')",
-    ),
-    "key_mask of another shape": (
-        {"key_mask": zeros(2, 5, dtype=torch.bool)},
-        ValueError,
-        "key_mask has shape (2, 5), but keys are (B, S) = (2, 7); it says for each key of each "
-        "sequence whether it is real, and what depends on the query or the head goes into mask",
-    ),
-    "key_mask of whole numbers": (
-        {"key_mask": zeros(2, 7, dtype=LONG)},
-        TypeError,
-        "key_mask has dtype torch.int64; it must be boolean, True = keep. If 1 means keep pass "
-        "key_mask.bool(); if 1 means ignore pass from_ignore_mask(key_mask.bool())",
+        "num_heads=1 is not divisible by num_kv_heads=2; use 1 key head",
     ),
 }
 
 
-@pytest.mark.parametrize("case", FOR_LAYER)
-def test_layer_refuses(case):
-    bad, error, message = FOR_LAYER[case]
-    layer = MultiHeadAttention(12, 3, kdim=6, vdim=10)
-    good = {"query": zeros(2, 5, 12), "key": zeros(2, 7, 6), "value": zeros(2, 7, 10)}
-    layer(**good)
+@pytest.mark.parametrize("case", LAYERS)
+def test_a_layer_refuses_an_option(case):
+    bad, error, message = LAYERS[case]
     with pytest.raises(error, match=says(message)):
-        layer(**(good | bad))
+        MultiHeadAttention(**({"embed_dim": 12, "num_heads": 12} | bad))
 
 
-def test_autocast_takes_no_float64_beside_other_floats(device):
-    layer = MultiHeadAttention(12, 3, device=device)
-    x = zeros(2, 5, 12, device=device)
-    with torch.autocast(device, dtype=torch.bfloat16):
-        with pytest.raises(
-            TypeError,
-            match=says(
-                "query has dtype torch.float64, but the layer has torch.float32; pass "
-                "query.to(torch.float32), or turn the layer with layer.to(torch.float64)"
-            ),
-        ):
-            layer(x.double())
-        with pytest.raises(
-            TypeError,
-            match=says(
-                "key has dtype torch.float64, but query has torch.float32; "
-                "pass key.to(torch.float32)"
-            ),
-        ):
-            layer(x, x.double())
-        with pytest.raises(TypeError, match=r"query has dtype torch\.float32, but the layer has"):
-            layer.double()(x)
-        assert layer(x.double()).dtype == torch.float64
-
-
-# --- masks ---
-
-
-@pytest.mark.parametrize(("L", "S", "name"), [(0, 2, "L=0"), (2, -1, "S=-1")])
-def test_causal_mask_refuses_empty_sizes(L, S, name):
-    with pytest.raises(
-        ValueError, match=says(f"{name} is not a positive whole number; use 1 or more")
-    ):
-        causal_mask(L, S)
-
-
-@pytest.mark.parametrize(
-    ("lengths", "max_length", "error", "message"),
-    [
-        ([3, 5], 4, ValueError, "lengths has 5, above max_length=4; use 5 or more"),
-        ([3, -1], None, ValueError, "lengths has -1; a length is 0 or more"),
-        ([], None, ValueError, "lengths has shape (0,); pass one length for each sequence, (B,)"),
-        (
-            [[1]],
-            None,
-            ValueError,
-            "lengths has shape (1, 1); pass one length for each sequence, (B,)",
-        ),
-        (
-            [1.5],
-            None,
-            TypeError,
-            "lengths has dtype torch.float32; pass whole numbers, such as [3, 1]",
-        ),
-        (
-            [True],
-            None,
-            TypeError,
-            "lengths has dtype torch.bool; pass whole numbers, such as [3, 1]",
-        ),
-        ([0], 0, ValueError, "max_length=0 is not a positive whole number; use 1 or more"),
-        (
-            [0, 0],
-            None,
-            ValueError,
-            "lengths has no length above 0, so the number of keys is not known; pass max_length",
-        ),
-        *(
-            (
-                lengths,
-                None,
-                TypeError,
-                f"lengths={lengths!r} is not one whole number for each sequence; "
-                "pass a list such as [3, 1]",
-            )
-            for lengths in (None, [None], ["a"], "ab", {3: 1}, [[1], [1, 2]], [10**30])
-        ),
-    ],
-)
-def test_key_mask_from_lengths_refuses(lengths, max_length, error, message):
-    with pytest.raises(error, match=says(message)):
-        key_mask_from_lengths(lengths, max_length)
-
-
-@pytest.mark.parametrize(
-    ("ignore", "message"),
-    [
-        (
-            torch.tensor([1, 0]),
-            "ignore has dtype torch.int64; it must be boolean. If 1 means ignore pass "
-            "from_ignore_mask(ignore.bool()); if 1 means keep pass ignore.bool() as mask",
-        ),
-        (
-            torch.tensor([0.0]),
-            "ignore has dtype torch.float32; it must be boolean, True = ignore. For a mask that is "
-            "added to the scores (0 keeps, -inf hides) pass ignore == 0 as mask",
-        ),
-        (
-            [True],
-            "ignore is of type list; pass a torch.Tensor, for example torch.as_tensor(ignore)",
-        ),
-    ],
-)
-def test_from_ignore_mask_refuses(ignore, message):
-    with pytest.raises(TypeError, match=says(message)):
-        from_ignore_mask(ignore)
-
-
-# --- the ways out that a message names do work ---
-
-
-def test_padding_alone_is_a_mask_where_its_length_is_known():
-    assert not key_mask_from_lengths([0, 0], max_length=3).any()
-
-
-def test_complex_numbers_enter_as_two_features_each():
-    x = torch.randn(2, 5, 6, dtype=torch.complex64)
-    features = torch.view_as_real(x).flatten(-2)
-    assert MultiHeadAttention(12, 3)(features).shape == (2, 5, 12)
-    assert torch.equal(features[..., 0::2], x.real)
-    assert torch.equal(features[..., 1::2], x.imag)
-
-
-def test_ways_out_of_masks_in_other_forms():
-    q, k, v = torch.randn(3, 2, 3, 5, 4)
-    keep = causal_mask(5)
-    expected = attention(q, k, v, mask=keep)
-    ones_keep, ones_ignore = keep.long(), (~keep).long()
-    added = torch.zeros(5, 5).masked_fill(~keep, -torch.inf)
-    for mask in (ones_keep.bool(), from_ignore_mask(ones_ignore.bool()), added == 0):
-        assert torch.equal(attention(q, k, v, mask=mask), expected)
+def test_odd_heads_may_have_other_positions():
+    for positions in ("alibi", "sinusoidal", None):
+        layer = MultiHeadAttention(15, 5, positions=positions)
+        assert layer(torch.ones(1, 2, 15)).shape == (1, 2, 15)

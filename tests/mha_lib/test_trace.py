@@ -9,11 +9,16 @@ import torch
 from mha_lib import AttentionTrace, MultiHeadAttention, MultiHeadTrace, attention
 
 # All sizes different, so that no two axes can be mistaken for each other.
-SIZES = {"B": 2, "h": 3, "L": 4, "S": 5, "d_k": 6, "d_v": 6, "h*d_v": 18, "d_model": 7}
+SIZES = {"B": 2, "h": 3, "L": 4, "S": 5, "d_k": 6, "d_v": 6, "h*d_v": 18, "d_model": 7, "h_kv": 1}
 
 
 def trace_heads(device: str) -> AttentionTrace:
     q, k, v = torch.randn(2, 3, 4, 6), torch.randn(2, 3, 5, 6), torch.randn(2, 3, 5, 6)
+    return attention(q.to(device), k.to(device), v.to(device), causal=True, trace=True)
+
+
+def trace_shared_heads(device: str) -> AttentionTrace:
+    q, k, v = torch.randn(2, 3, 4, 6), torch.randn(2, 1, 5, 6), torch.randn(2, 1, 5, 6)
     return attention(q.to(device), k.to(device), v.to(device), causal=True, trace=True)
 
 
@@ -32,7 +37,7 @@ def layer_trace(device) -> MultiHeadTrace:
     return trace_layer(device)
 
 
-@pytest.fixture(params=[trace_heads, trace_layer])
+@pytest.fixture(params=[trace_heads, trace_shared_heads, trace_layer])
 def trace(request, device) -> AttentionTrace:
     return request.param(device)
 
@@ -61,6 +66,39 @@ def test_without_a_mask_masked_scores_are_the_scores():
     q = torch.randn(1, 1, 3, 4)
     trace = attention(q, q, q, trace=True)
     assert torch.equal(trace.masked_scores, trace.scores)
+
+
+def test_each_step_follows_with_a_cap_a_bias_and_shared_heads():
+    q, k, v = torch.randn(2, 4, 3, 6), torch.randn(2, 2, 5, 6), torch.randn(2, 2, 5, 6)
+    bias = torch.randn(4, 3, 5).masked_fill(torch.rand(4, 3, 5) < 0.3, -torch.inf)
+    t = attention(q, k, v, bias=bias, softcap=2.0, scale=0.7, trace=True)
+    scores = q @ k.repeat_interleave(2, dim=1).mT * 0.7
+    torch.testing.assert_close(t.scores, 2.0 * (scores / 2.0).tanh())
+    torch.testing.assert_close(t.masked_scores, t.scores + bias)
+    torch.testing.assert_close(t.weights @ v.repeat_interleave(2, dim=1), t.head_out)
+
+
+@pytest.mark.parametrize("positions", [None, "rotary", "alibi", "sinusoidal"])
+def test_the_steps_of_a_layer_are_those_that_are_used(positions):
+    """Keys and queries as they meet, turned where positions turn them; a head mask is applied."""
+    layer = MultiHeadAttention(8, 2, positions=positions)
+    x = torch.randn(3, 5, 8)
+    t = layer(x, head_mask=torch.tensor([0.5, 0.0]), trace=True)
+    torch.testing.assert_close(t.q @ t.k.mT / 2, t.scores)
+    torch.testing.assert_close(t.masked_scores.softmax(-1), t.weights)
+    torch.testing.assert_close(t.weights[:, :1] @ t.v[:, :1] * 0.5, t.head_out[:, :1])
+    assert (t.head_out[:, 1] == 0).all()
+    torch.testing.assert_close(t.contributions.sum(dim=1) + layer.out_proj.bias, t.output)
+
+
+def test_key_heads_have_a_letter_of_their_own_where_heads_share_them():
+    x = torch.randn(3, 5, 8)
+    shared = MultiHeadAttention(8, 4, num_kv_heads=2)(x, trace=True).axes
+    own = MultiHeadAttention(8, 4)(x, trace=True).axes
+    assert shared["k"] == ("B", "h_kv", "S", "d_k")
+    assert shared["v"] == ("B", "h_kv", "S", "d_v")
+    assert shared["q"] == own["q"] == ("B", "h", "L", "d_k")
+    assert own["k"] == ("B", "h", "S", "d_k")
 
 
 def test_contributions_are_what_is_left_when_all_other_heads_are_silent(layer_trace):

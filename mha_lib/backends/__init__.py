@@ -1,0 +1,1 @@
+"""How attention is computed: one file for each way, all with the same result."""
