@@ -30,6 +30,17 @@ def find_own_files(app: Sphinx, config: Config) -> None:
     config.bibtex_bibfiles = [str(ROOT / name) for name in config.bibtex_bibfiles]
 
 
+def allow_parallel_reading(app: Sphinx) -> None:
+    """Say of Jupyter Book's numbering of tables of contents that pages may be read in parallel.
+
+    It does not say so itself, and from the sixth page on that is a warning. It works on the
+    whole book, after all pages are read.
+    """
+    numbering = app.extensions.get("sphinx_multitoc_numbering")
+    if numbering:
+        numbering.parallel_read_safe = True
+
+
 def write_demo_files(app: Sphinx) -> None:
     """Write the demos' scripts and style to _static/mha, and nothing of an earlier build."""
     if app.builder.format != "html":
@@ -101,6 +112,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
     app.connect("config-inited", find_own_files)
     app.connect("builder-inited", write_demo_files)
+    app.connect("env-before-read-docs", lambda app, env, docnames: allow_parallel_reading(app))
     app.connect("html-page-context", add_search_script)
     # 900: after the theme has written its own last files.
     app.connect("build-finished", keep_used_icons, priority=900)

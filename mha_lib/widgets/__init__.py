@@ -15,7 +15,19 @@ if find_spec("anywidget") is None:
 from mha_lib.widgets.assets import site_assets
 from mha_lib.widgets.base import CourseWidget
 from mha_lib.widgets.head_explorer import HeadExplorer
+from mha_lib.widgets.mask_painter import MaskPainter
+from mha_lib.widgets.qkv_by_hand import QkvByHand
 from mha_lib.widgets.quiz import quiz
+from mha_lib.widgets.score_stepper import ScoreStepper
 from mha_lib.widgets.shape_stepper import ShapeStepper
 
-__all__ = ["CourseWidget", "HeadExplorer", "ShapeStepper", "quiz", "site_assets"]
+__all__ = [
+    "CourseWidget",
+    "HeadExplorer",
+    "MaskPainter",
+    "QkvByHand",
+    "ScoreStepper",
+    "ShapeStepper",
+    "quiz",
+    "site_assets",
+]

@@ -96,6 +96,14 @@ def test_a_page_that_left_the_book_leaves_the_site(book: Path) -> None:
     assert not page.exists()
 
 
+def test_a_book_of_many_pages_is_read_in_parallel_without_a_warning(book: Path) -> None:
+    toc = book / "_toc.yml"
+    for name in ("three", "four", "five", "six", "seven"):
+        write_chapter(book, name, f"print('{name} was run')")
+        toc.write_text(toc.read_text() + f"- file: book/en/{name}\n")
+    assert build(book).returncode == 0
+
+
 def test_an_edited_library_runs_chapters_again(book: Path) -> None:
     write_chapter(book, "one", "import mha_lib\nprint('the answer is', mha_lib.ANSWER)")
     page = book / "_build" / "site" / "en" / "one.html"

@@ -13,7 +13,9 @@ from tests.browser.accessible import assert_accessible
 
 EDITION = "en"
 EXERCISE = "exercises/multi-head/multi-head"
-PAGES = ("index", "multi-head", EXERCISE, "references", "search")
+CHAPTERS = ("query-key-value", "scaled-dot-product", "multi-head", "masking")
+PAGES = ("index", *CHAPTERS, EXERCISE, "references", "search")
+QUICK_PAGES = ("index", "multi-head", EXERCISE)
 CHAPTER = f"{EDITION}/multi-head.html"
 PHONE = {"width": 390, "height": 844}
 # A chapter, with its demos and with the theme around it, is test_chapter.py's.
@@ -51,7 +53,10 @@ def test_start_page_links_to_every_edition_without_javascript(
     expect(page.locator("article h1")).to_be_visible()
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in QUICK_PAGES else pytest.mark.slow) for name in PAGES],
+)
 def test_every_page_is_quiet_and_whole(page: Page, site_address: str, name: str) -> None:
     failed: list[str] = []
     page.on("requestfailed", lambda request: failed.append(request.url))
