@@ -27,7 +27,8 @@ class KVCache:
     under `torch.no_grad()`.
 
     Args:
-        max_length: Room for this many tokens is made at the first, and there is never more.
+        max_length: Room for this many tokens is made when the first come, and more are refused;
+            None is any number.
 
     Attributes:
         max_length: As given.

@@ -11,7 +11,15 @@ def from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
     """Make a layer that computes what `module` computes, with copies of its weights.
 
     The new layer is batch first whatever `module` is, and all its parameters are trainable.
-    Boolean masks made for `module` say what to ignore: pass them through `from_ignore_mask`.
+    It returns the output alone, and is called in other words:
+
+    - `key_padding_mask=ignore` is `key_mask=from_ignore_mask(ignore)`
+    - `attn_mask=ignore`, boolean, (L, S), is `mask=from_ignore_mask(ignore)`
+    - `attn_mask=added`, floating point, is `bias=added`
+    - an `attn_mask` (B*h, L, S) is first to become `attn_mask.unflatten(0, (B, h))`
+    - `is_causal=True` is `layer.causal = True`, for all calls; it needs no mask
+    - `need_weights=True` is `trace=True`: `weights` has those of every head, `.mean(dim=1)` the
+      average that `module` returns
 
     Args:
         module: Any but one with add_bias_kv or add_zero_attn.

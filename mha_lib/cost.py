@@ -197,7 +197,10 @@ MODELS = {
     "gpt3": _gpt(96, 12288, 96, positions=2048),
     "vit-b-16": ModelSizes(
         "patch embedding, class token, position table, blocks, a head of 1,000 classes",
-        *(12, 768, 12, 14 * 14 + 1),  # positions: the patches, and the class token
+        layers=12,
+        embed_dim=768,
+        num_heads=12,
+        positions=14 * 14 + 1,  # the patches, and the class token
         other_rows=1,
         patch_dim=16 * 16 * 3,
         head_out=1000,
@@ -242,7 +245,8 @@ def model_cost(
 
     mlp = 2 * d_model * 4 * d_model  # the weights of its two matrices
     block = layer.parameters + mlp + 5 * d_model + 2 * 2 * d_model  # biases; two LayerNorms
-    rows = sizes.vocabulary + sizes.positions + sizes.other_rows + 2  # and one more LayerNorm
+    # Rows of d_model numbers: those of the tables, and the two of one more LayerNorm.
+    rows = sizes.vocabulary + sizes.positions + sizes.other_rows + 2
     patches = (sizes.patch_dim + 1) * d_model if sizes.patch_dim else 0
     # Multiplications in one sequence; a ViT's class token comes from no patch.
     multiplied = layers * N * mlp + (N - 1) * sizes.patch_dim * d_model + sizes.head_out * d_model

@@ -158,7 +158,8 @@ class MultiHeadAttention(nn.Module):
             check_finite: Refuse the first step that holds NaN or infinity.
 
         Returns:
-            (B, L, embed_dim), or a `MultiHeadTrace` whose `output` is that.
+            (B, L, embed_dim), or a `MultiHeadTrace` whose `output` is that. Never a pair, as
+            torch's layer returns: the weights are `layer(x, trace=True).weights`.
 
         Raises:
             ValueError: Sizes or devices that do not fit together; a cache where there can be
@@ -205,7 +206,7 @@ class MultiHeadAttention(nn.Module):
             heads = attend(call, self.backend, trace, edit, check_finite)
         except Exception:
             if cache is not None:
-                cache.crop(before)  # what was refused has not been
+                cache.crop(before)  # a call that is refused leaves no tokens behind
             raise
         head_out = heads if isinstance(heads, Tensor) else heads.head_out  # (B, h, L, d_k)
         if head_mask is not None:

@@ -69,8 +69,10 @@ so pass query.float() (token numbers become vectors in an nn.Embedding first)
     )
 
 
-def check_mask(name: str, mask: Tensor, device: torch.device) -> None:
+def check_mask(name: str, mask: Tensor, device: torch.device, *, takes_bias: bool = False) -> None:
     """Refuse a mask that is not boolean, or not on `device`.
+
+    With `takes_bias` the message says that what is added to the scores has its own place.
 
     >>> check_mask("mask", torch.tensor([1, 0]), torch.device("cpu"))
     Traceback (most recent call last):
@@ -79,13 +81,13 @@ mask.bool(); if 1 means ignore pass from_ignore_mask(mask.bool())
     """
     check_tensor(name, mask)
     if mask.dtype != torch.bool:
-        way_out = (
-            f"If it is added to the scores (0 keeps, -inf hides) pass {name} == 0"
-            if mask.is_floating_point()
-            else f"If 1 means keep pass {name}.bool()"
-        )
+        added = ""
+        if mask.is_floating_point():
+            way_out = "pass it as bias" if takes_bias else f"(0 keeps, -inf hides) pass {name} == 0"
+            added = f"If it is added to the scores {way_out}; "
         raise TypeError(
-            f"{name} has dtype {mask.dtype}; it must be boolean, True = keep. {way_out}; "
+            f"{name} has dtype {mask.dtype}; it must be boolean, True = keep. "
+            f"{added}{'if' if added else 'If'} 1 means keep pass {name}.bool(); "
             f"if 1 means ignore pass from_ignore_mask({name}.bool())"
         )
     if mask.device != device:
@@ -167,7 +169,7 @@ point. What hides keys goes into mask
     """
     B, L = query.shape[0], query.shape[-2]
     if mask is not None:
-        check_mask("mask", mask, query.device)
+        check_mask("mask", mask, query.device, takes_bias=True)
         check_broadcast("mask", mask, B, h, L, S)
         check_not_inverted(mask)
     if bias is not None:

@@ -37,7 +37,7 @@ FUSED: dict[str, tuple[Callable[[Call], str], Callable[[Call], Tensor]]] = {
 
 _SDPA = Dispatch("sdpa", "torch's kernels can do all of it, and a fused one never holds all scores")
 _WINDOW = Dispatch("window", "each query sees few of the keys, so most scores need no computing")
-_NARROW = Dispatch("sdpa", "the window is not much narrower than the sequence")
+_WIDE_WINDOW = Dispatch("sdpa", "the window is not much narrower than the sequence")
 _STEPS = Dispatch("explicit", "every step is asked for, and the other backends have none to show")
 _SOFTCAP = Dispatch("explicit", "torch's kernels have no softcap")
 _ASKED = {name: Dispatch(name, "it was asked for") for name in ("explicit", *FUSED)}
@@ -97,4 +97,4 @@ def _best(call: Call) -> Dispatch:
         return _SDPA
     left, right = call.window
     seen = 1 + (left or 0) + (0 if call.causal else right or 0)
-    return _WINDOW if call.key.shape[2] >= WINDOW_PAYS * seen + 128 else _NARROW
+    return _WINDOW if call.key.shape[2] >= WINDOW_PAYS * seen + 128 else _WIDE_WINDOW

@@ -1,4 +1,8 @@
-"""Attention one step after another: the formula as it is written, and every step kept."""
+"""Attention one step after another: the formula as it is written, and every step kept.
+
+Letters in shapes: B batch, h heads, h_kv key heads, L queries, S keys, N where L = S, d_k width
+of a query and key, d_v width of a value.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +18,7 @@ WIDE = torch.float32
 """The narrowest numbers that scores and weights are computed in."""
 
 Edit = Mapping[str, Callable[[Tensor], Tensor]]
-"""For a step, what it is overwritten with: a function of what was computed."""
+"""For a step by its name, a function of what was computed, which returns what replaces it."""
 
 
 class Steps(NamedTuple):
@@ -49,7 +53,8 @@ def explicit(call: Call, edit: Edit | None = None) -> Steps:
     q = edited(edit, "q", call.query)  # (B, h, L, d_k)
     k = edited(edit, "k", call.key)  # (B, h_kv, S, d_k)
     v = edited(edit, "v", call.value)  # (B, h_kv, S, d_v)
-    keep, blind = call.visible_keys()
+    # keep: which keys each query may look at. blind: the queries that may look at none.
+    keep, blind = call.visible_keys()  # (B, h, L, S) and (B, h, L, 1), or None: nothing hidden
     query, key, value = q, k, v
     groups = call.groups
     if groups > 1:
@@ -59,7 +64,7 @@ def explicit(call: Call, edit: Edit | None = None) -> Steps:
     if q.dtype.itemsize < WIDE.itemsize:
         query, key, value = query.to(WIDE), key.to(WIDE), value.to(WIDE)
     with _without_autocast(q.device):
-        # How well does each query fit each key?
+        # How well does each query fit each key? (The scale is 1/sqrt(d_k) unless given.)
         scores = query @ key.mT * call.scale  # (B, h, L, S)
         if call.softcap is not None:
             scores = call.softcap * torch.tanh(scores / call.softcap)  # (B, h, L, S)

@@ -37,8 +37,6 @@ def flex_refuses(call: Call) -> str:
     return ""
 
 
-# Inside what a caller compiles, its kernel stays a kernel of its own.
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def flex(call: Call) -> Tensor:
     """Compute attention with torch's `flex_attention` (Dong et al. 2024, "Flex Attention").
 
@@ -51,6 +49,14 @@ def flex(call: Call) -> Tensor:
     Raises:
         RuntimeError: There is no compiler, or it failed.
     """
+    # Inside what a caller compiles, its kernel stays a kernel of its own. Not as a decorator: that
+    # would import torch's compiler along with this library, which takes as long as torch itself.
+    run: Callable[[Call], Tensor] = torch.compiler.disable(_run)  # type: ignore[no-untyped-call]
+    return run(call)
+
+
+def _run(call: Call) -> Tensor:
+    """Give the call to the compiled kernel."""
     from torch._dynamo.exc import TorchDynamoException  # slow to import, and rarely needed
 
     if call.query.shape[0] == 0:  # nothing to compile for

@@ -20,7 +20,10 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize(
+    "look",
+    ["light", *(pytest.param(look, marks=pytest.mark.slow) for look in ("dark", "phone"))],
+)
 def test_a_walk_through_the_chapter(
     new_page: Callable[..., Page], site_address: str, look: str
 ) -> None:

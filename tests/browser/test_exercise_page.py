@@ -43,9 +43,8 @@ def test_hints_are_folded_and_open_by_keyboard(page: Page, http_site: str) -> No
     expect(first.locator("p").first).to_be_hidden()
 
 
-@pytest.mark.parametrize(
-    "look", ["phone", *(pytest.param(look, marks=pytest.mark.slow) for look in ("light", "dark"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("look", ["phone", "light", "dark"])
 def test_it_reads_well_with_every_hint_open(
     new_page: Callable[..., Page], http_site: str, look: str
 ) -> None:

@@ -447,6 +447,7 @@ def test_arcs_leave_the_word_side_by_side_and_do_not_cross(
         assert nested or right <= other_left or other_right <= left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nothing_bars_a_reader(dark: bool, tmp_path: Path) -> None:
     demo_of_cat = HeadExplorer(sentence=CAT, language="en")

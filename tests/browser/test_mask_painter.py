@@ -242,9 +242,8 @@ def _dot(found: re.Match[str]) -> str:
     return found[0] if found[0].startswith("{") else "·"
 
 
-@pytest.mark.parametrize(
-    ("dark", "width"), [pytest.param(True, 1280, marks=pytest.mark.slow), (False, 390)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("dark", "width"), [(True, 1280), (False, 390)])
 def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> None:
     # Over http, because axe reads the stylesheets, which file:// refuses.
     with open_demo(

@@ -183,13 +183,8 @@ def test_what_is_no_number_is_answered_and_not_used(demo: DemoPage, typed: str) 
     expect(field).to_have_value("4")
 
 
-@pytest.mark.parametrize(
-    "dark",
-    [
-        pytest.param(False, id="light"),
-        pytest.param(True, id="dark", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nothing_bars_a_reader(dark: bool, tmp_path: Path) -> None:
     # Over http, because axe reads the stylesheets, which file:// refuses.
     with open_demo(QkvByHand(language="en"), tmp_path, dark=dark, over="http") as demo:

@@ -72,6 +72,7 @@ def test_every_question_is_a_named_group_with_its_choices_in_order(demo: DemoPag
             expect(group.get_by_role(role).nth(place)).to_have_accessible_name(name)
 
 
+@pytest.mark.slow
 def test_every_wrong_answer_has_its_own_explanation(demo: DemoPage) -> None:
     page = demo.page
     for question in QUESTIONS:
@@ -319,6 +320,7 @@ def test_only_the_verdict_that_changed_is_read_out(demo: DemoPage) -> None:
     assert page.evaluate("window.news") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dark", "width"), [(True, 1280), (False, 390)])
 def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> None:
     # Over http, because axe reads the stylesheets, which file:// refuses.

@@ -309,6 +309,7 @@ def test_nothing_vanishes_in_forced_colours(demo: DemoPage) -> None:
     page.emulate_media(forced_colors="none", color_scheme="light")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dark", "width"), [(True, 1280), (False, 390)])
 def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> None:
     # Over http, because axe reads the stylesheets, which file:// refuses.

@@ -19,7 +19,7 @@ QUICK_PAGES = ("index", "multi-head", EXERCISE)
 CHAPTER = f"{EDITION}/multi-head.html"
 PHONE = {"width": 390, "height": 844}
 # A chapter, with its demos and with the theme around it, is test_chapter.py's.
-LOOKS = [("index", "phone"), ("references", "light"), ("search", "dark")]
+LOOKS = [("index", "phone")]
 OTHER_LOOKS = [
     (name, look)
     for name in ("index", "references", "search")

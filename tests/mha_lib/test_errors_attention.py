@@ -159,7 +159,7 @@ BAD_MASKS = {
         zeros(5, 5),
         TypeError,
         "mask has dtype torch.float32; it must be boolean, True = keep. If it is added to the "
-        "scores (0 keeps, -inf hides) pass mask == 0; if 1 means ignore pass "
+        "scores pass it as bias; if 1 means keep pass mask.bool(); if 1 means ignore pass "
         "from_ignore_mask(mask.bool())",
     ),
     "a list": (

@@ -135,6 +135,13 @@ FOR_LAYER = {
         "key_mask has dtype torch.int64; it must be boolean, True = keep. If 1 means keep pass "
         "key_mask.bool(); if 1 means ignore pass from_ignore_mask(key_mask.bool())",
     ),
+    "key_mask of floats": (
+        {"key_mask": zeros(2, 7)},
+        TypeError,
+        "key_mask has dtype torch.float32; it must be boolean, True = keep. If it is added to the "
+        "scores (0 keeps, -inf hides) pass key_mask == 0; if 1 means keep pass key_mask.bool(); "
+        "if 1 means ignore pass from_ignore_mask(key_mask.bool())",
+    ),
     "head_mask of whole numbers": (
         {"head_mask": zeros(3, dtype=LONG)},
         TypeError,

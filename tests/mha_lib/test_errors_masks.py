@@ -116,3 +116,4 @@ def test_ways_out_of_masks_in_other_forms():
     added = torch.zeros(5, 5).masked_fill(~keep, -torch.inf)
     for mask in (ones_keep.bool(), from_ignore_mask(ones_ignore.bool()), added == 0):
         assert torch.equal(attention(q, k, v, mask=mask), expected)
+    torch.testing.assert_close(attention(q, k, v, bias=added), expected)

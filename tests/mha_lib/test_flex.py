@@ -124,6 +124,14 @@ def test_without_a_compiler_it_says_what_is_missing(tmp_path):
     assert "install g++, or name yours in the environment variable CXX" in last
 
 
+def test_the_library_does_not_import_the_compiler():
+    program = (
+        "import sys; from mha_lib import MultiHeadAttention; import mha_lib.models\n"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
 def test_an_empty_batch_stays_empty():
     query, key = torch.empty(0, 4, 5, 16), torch.empty(0, 2, 7, 16)
     assert flex(Call(query, key, key, causal=True, softcap=2.0)).shape == (0, 4, 5, 16)
