@@ -4,7 +4,7 @@ Nothing here computes attention; reading the library, leave this file for last.
 """
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 import torch
@@ -25,6 +25,27 @@ from mha_lib.tensor_checks import (
 
 if TYPE_CHECKING:
     from mha_lib.multihead import MultiHeadAttention
+
+
+_IN_TORCH = {
+    "key_padding_mask": "pass key_mask=~key_padding_mask: True = keep",
+    "attn_mask": "pass mask=from_ignore_mask(attn_mask) if it is boolean, else bias=attn_mask",
+    "is_causal": "make the layer with causal=True",
+    "need_weights": "call with trace=True and read .weights",
+    "average_attn_weights": "call with trace=True and take .weights.mean(dim=1)",
+}
+
+
+def refuse_unknown(names: Collection[str]) -> None:
+    """Refuse arguments that the layer has not, and say what torch's are called here.
+
+    >>> refuse_unknown(["need_weights"])
+    Traceback (most recent call last):
+    TypeError: the layer takes no need_weights; call with trace=True and read .weights
+    """
+    for name in names:
+        way_out = _IN_TORCH.get(name, "help(MultiHeadAttention.forward) says what it takes")
+        raise TypeError(f"the layer takes no {name}; {way_out}")
 
 
 def check_layer_inputs(

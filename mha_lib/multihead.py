@@ -30,6 +30,7 @@ from mha_lib.layer_checks import (
     check_layer_inputs,
     check_prunable,
     float_weight,
+    refuse_unknown,
 )
 from mha_lib.positions import alibi_bias, alibi_slopes, rotary, sinusoidal
 from mha_lib.tensor_checks import check_options, check_parameter_dtype
@@ -137,6 +138,7 @@ class MultiHeadAttention(nn.Module):
         trace: bool = False,
         edit: Edit | None = None,
         check_finite: bool = False,
+        **unknown: object,
     ) -> Tensor | MultiHeadTrace:
         """Let each query token gather from the key and value tokens, once in every head.
 
@@ -171,6 +173,8 @@ class MultiHeadAttention(nn.Module):
         >>> layer(words, picture).shape  # cross-attention: words look at the picture
         torch.Size([3, 5, 8])
         """
+        if unknown:
+            refuse_unknown(unknown)
         check_layer_inputs(self, query, key, value, mask, key_mask, bias, head_mask, cache)
         check_options(trace, edit, check_finite, MultiHeadTrace.STEP_NAMES)
         key = query if key is None else key

@@ -22,7 +22,7 @@ class Step(NamedTuple):
 
 _HEAD_STEPS = (
     Step("scores", "q @ k.mT * scale", ("B", "h", "L", "S")),
-    Step("masked_scores", "scores, -inf if hidden", ("B", "h", "L", "S")),
+    Step("masked_scores", "scores + bias, or -inf", ("B", "h", "L", "S")),
     Step("weights", "softmax(masked_scores)", ("B", "h", "L", "S")),
     Step("head_out", "weights @ v", ("B", "h", "L", "d_v")),
 )
@@ -111,7 +111,7 @@ class AttentionTrace:
         k              split(k_proj(key))      (B, h, S, d_k)   (1, 96, 2048, 128)     100,663,296
         v              split(v_proj(value))    (B, h, S, d_v)   (1, 96, 2048, 128)     100,663,296
         scores         q @ k.mT * scale        (B, h, L, S)     (1, 96, 2048, 2048)  1,610,612,736
-        masked_scores  scores, -inf if hidden  (B, h, L, S)     (1, 96, 2048, 2048)  1,610,612,736
+        masked_scores  scores + bias, or -inf  (B, h, L, S)     (1, 96, 2048, 2048)  1,610,612,736
         weights        softmax(masked_scores)  (B, h, L, S)     (1, 96, 2048, 2048)  1,610,612,736
         head_out       weights @ v             (B, h, L, d_v)   (1, 96, 2048, 128)     100,663,296
         concat         merge(head_out)         (B, L, h*d_v)    (1, 2048, 12288)       100,663,296

@@ -248,3 +248,21 @@ def test_autocast_takes_no_float64_beside_other_floats(device):
         with pytest.raises(TypeError, match=r"query has dtype torch\.float32, but the layer has"):
             layer.double()(x)
         assert layer(x.double()).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("key_padding_mask", "pass key_mask=~key_padding_mask: True = keep"),
+        (
+            "attn_mask",
+            "pass mask=from_ignore_mask(attn_mask) if it is boolean, else bias=attn_mask",
+        ),
+        ("need_weights", "call with trace=True and read .weights"),
+        ("is_causal", "make the layer with causal=True"),
+        ("maks", "help(MultiHeadAttention.forward) says what it takes"),
+    ],
+)
+def test_a_call_as_torch_has_it_is_told_our_words(name, way_out):
+    with pytest.raises(TypeError, match=says(f"the layer takes no {name}; {way_out}")):
+        MultiHeadAttention(8, 2)(zeros(1, 3, 8), **{name: None})
