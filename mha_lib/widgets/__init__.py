@@ -20,6 +20,8 @@ from mha_lib.widgets.qkv_by_hand import QkvByHand
 from mha_lib.widgets.quiz import quiz
 from mha_lib.widgets.score_stepper import ScoreStepper
 from mha_lib.widgets.shape_stepper import ShapeStepper
+from mha_lib.widgets.switchboard import Switchboard
+from mha_lib.widgets.word_order import WordOrder
 
 __all__ = [
     "CourseWidget",
@@ -28,6 +30,8 @@ __all__ = [
     "QkvByHand",
     "ScoreStepper",
     "ShapeStepper",
+    "Switchboard",
+    "WordOrder",
     "quiz",
     "site_assets",
 ]

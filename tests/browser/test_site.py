@@ -13,7 +13,14 @@ from tests.browser.accessible import assert_accessible
 
 EDITION = "en"
 EXERCISE = "exercises/multi-head/multi-head"
-CHAPTERS = ("query-key-value", "scaled-dot-product", "multi-head", "masking")
+CHAPTERS = (
+    "embeddings",
+    "query-key-value",
+    "scaled-dot-product",
+    "multi-head",
+    "masking",
+    "transformer",
+)
 PAGES = ("index", *CHAPTERS, EXERCISE, "references", "search")
 QUICK_PAGES = ("index", "multi-head", EXERCISE)
 CHAPTER = f"{EDITION}/multi-head.html"

@@ -1,0 +1,194 @@
+/**
+ * The switchboard: two sentences, three kinds of attention. Who asks, and who answers?
+ *
+ * Everything shown comes from `result`, which mha_lib fills in where there is a kernel and
+ * `compute` below where there is none.
+ *
+ * @typedef {"source"|"target"} Side
+ * @typedef {object} Result
+ * @property {string} kind what it is the result of: in Jupyter it comes after the choice
+ * @property {Side} asks whose words are the rows
+ * @property {Side} answers whose words are the columns
+ * @property {boolean[][]} keep (L, S), who may look at whom
+ * @property {number[][]} scores (L, S), before anything is hidden
+ * @property {number[][]} weights (L, S)
+ */
+
+import { attention, matmul } from "./attention.js";
+import { heatmap } from "./heatmap.js";
+import { switchboardSayings } from "./switchboard_sayings.js";
+import { freshId, liveLine, make, rich, root, say, scrollBox, translator } from "./ui.js";
+
+/** @type {Side[]} */
+const SIDES = ["source", "target"];
+
+/**
+ * What Switchboard.compute does in Python, with this page's own attention.
+ * @param {{recipe: object, kind: string, written: number}} state
+ * @returns {Result}
+ */
+export function compute({ recipe, kind, written }) {
+  const { asks, answers, causal } = recipe.kinds[kind];
+  const x = (side) => there(recipe.sentences[side].features, side, written); // (N, d_model)
+  const { W_Q, W_K, W_V } = recipe.projections[asks === answers ? "self" : "cross"];
+  const [q, k, v] = [matmul(x(asks), W_Q), matmul(x(answers), W_K), matmul(x(answers), W_V)];
+  const { scores, masked_scores, weights } = attention(q, k, v, { causal });
+  const keep = masked_scores.map((row) => row.map((score) => score !== -Infinity));
+  return { kind, asks, answers, keep, scores, weights };
+}
+
+/** Of the translation, what has been written; of the source, everything. */
+function there(list, side, written) {
+  return side === "target" ? list.slice(0, written) : list;
+}
+
+/** @param {{model: any, el: HTMLElement}} context */
+function render({ model, el }) {
+  const t = translator(model, "switchboard");
+  const recipe = model.get("recipe");
+  const saying = switchboardSayings(t, recipe);
+
+  /** Change the kind or what is written: the word that asks must still be there. */
+  function change(traits) {
+    const next = Object.fromEntries(
+      ["kind", "written", "query"].map((name) => [name, traits[name] ?? model.get(name)]),
+    );
+    const { asks } = recipe.kinds[next.kind];
+    const last = there(recipe.sentences[asks].words, asks, next.written).length - 1;
+    const all = { ...traits, query: Math.min(next.query, last) };
+    for (const [name, value] of Object.entries(all)) model.set(name, value);
+    model.save_changes();
+  }
+
+  const titleId = freshId("title");
+  const kinds = kindPicker(t, Object.keys(recipe.kinds), (kind) => change({ kind }));
+  const slider = writtenSlider(t, recipe, (written) => change({ written }));
+  const sides = SIDES.map((side) => sideBox(t, recipe, side));
+  const tryThis = make("p", { class: "mha-try" });
+  const tablePlace = make("div");
+  const seen = liveLine();
+
+  const demo = root(
+    "heads mha-switch",
+    make("p", { class: "mha-title", id: titleId }, t("title")),
+    tryThis,
+    make("div", { class: "mha-row" }, kinds.element, slider.element),
+    make("div", { class: "mha-sides" }, ...sides.map((each) => each.element)),
+    make("div", { class: "mha-view" }, tablePlace, seen),
+    make("p", { class: "mha-note" }, rich(t("note"))),
+  );
+  demo.setAttribute("aria-labelledby", titleId);
+  el.append(demo);
+
+  // A table has one part per word, so other words get a new one; else the focus would be lost.
+  let [table, drawnFor] = [null, ""];
+
+  function draw() {
+    /** @type {Result} */
+    const result = model.get("result");
+    const { kind, asks, answers, keep } = result;
+    const written = model.get("written");
+    const asking = recipe.sentences[asks].words.slice(0, keep.length);
+    const answering = recipe.sentences[answers].words.slice(0, keep[0].length);
+    const query = Math.min(model.get("query"), asking.length - 1);
+    const now = { ...result, asking, answering, query };
+
+    const openFor = `${kind} ${asking.length}`;
+    if (drawnFor !== openFor) {
+      table = weightsTable(t, recipe, now, (place) => change({ query: place }));
+      tablePlace.replaceChildren(table.element);
+      drawnFor = openFor;
+    }
+    table.show(now);
+    kinds.show(kind);
+    slider.show(written);
+    for (const side of sides) side.show(now, written);
+    tryThis.replaceChildren(rich(t(`try_${kind}`)));
+    say(seen, ...saying.seen(now));
+  }
+
+  const events = ["result", "kind", "written", "query"].map((name) => `change:${name}`);
+  for (const event of events) model.on(event, draw);
+  draw();
+  return () => events.forEach((event) => model.off(event, draw));
+}
+
+/** One button for each kind of attention; the one in view is pressed. */
+function kindPicker(t, kinds, choose) {
+  const id = freshId("choice");
+  const buttons = kinds.map((kind) =>
+    make("button", { type: "button", onclick: () => choose(kind) }, t(`kind_${kind}`)),
+  );
+  return {
+    element: make(
+      "div",
+      { class: "mha-picker", role: "group", "aria-labelledby": id },
+      make("span", { id }, t("kinds")),
+      make("div", { class: "mha-buttons" }, ...buttons),
+    ),
+    show: (kind) =>
+      buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(kinds[i] === kind))),
+  };
+}
+
+/** How far the translation has come. */
+function writtenSlider(t, recipe, choose) {
+  const id = freshId("written");
+  const most = recipe.sentences.target.words.length;
+  const oninput = () => choose(Number(input.value));
+  const input = make("input", { type: "range", id, min: 1, max: most, oninput });
+  const value = make("output", { for: id });
+  const show = (written) => {
+    if (Number(input.value) !== written) input.value = String(written);
+    value.textContent = String(written);
+  };
+  const label = make("label", { for: id }, t("written"));
+  return { element: make("div", { class: "mha-slider" }, label, input, value), show };
+}
+
+/** One sentence, and the part that it plays. @param {Side} side */
+function sideBox(t, recipe, side) {
+  const { language, words } = recipe.sentences[side];
+  const sentence = make("span", { lang: language, class: "mha-sentence" });
+  const part = make("span", { class: "mha-part" });
+  const name = make("span", { class: "mha-side-name" }, t(`side_${side}`));
+  const element = make("p", { class: "mha-side" }, name, sentence, part);
+  return {
+    element,
+    show({ asks, answers }, written) {
+      const [isAsking, isAnswering] = [asks === side, answers === side];
+      const role = isAsking ? (isAnswering ? "both" : "asks") : isAnswering ? "answers" : "none";
+      sentence.textContent = there(words, side, written).join(" ");
+      part.textContent = t(`part_${role}`);
+      element.dataset.part = role;
+    },
+  };
+}
+
+/** The weights: a row for each word that asks, a column for each that answers. */
+function weightsTable(t, recipe, { asks, answers, asking, answering }, choose) {
+  const lang = (side) => recipe.sentences[side].language;
+  const buttons = asking.map((word, i) =>
+    make("button", { type: "button", lang: lang(asks), onclick: () => choose(i) }, word),
+  );
+  const columns = answering.map((word) => make("span", { lang: lang(answers) }, word));
+  const caption = t("caption", { rows: asking.length, columns: answering.length });
+  const map = heatmap({ caption, corner: t("corner"), rows: buttons, columns });
+
+  function show({ weights, keep, query }) {
+    map.show(weights, query);
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === query)));
+    [...map.element.tBodies[0].rows].forEach((row, i) =>
+      keep[i].forEach((kept, j) => {
+        const cell = row.cells[j + 1];
+        cell.classList.toggle("mha-shut", !kept);
+        if (kept) return;
+        const cross = make("span", { "aria-hidden": "true" }, "✕");
+        cell.replaceChildren(cross, make("span", { class: "mha-hidden" }, t("shut")));
+      }),
+    );
+  }
+  return { element: scrollBox(caption, map.element), show };
+}
+
+export default { render };

@@ -1,0 +1,234 @@
+"""The switchboard in Chromium, as the built site carries it: without a kernel."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from playwright.sync_api import Locator, expect
+
+from mha_lib.widgets import Switchboard, assets
+from mha_lib.widgets.switchboard import KINDS, SOURCE, TARGET
+from tests.browser.accessible import assert_accessible
+from tests.browser.demo_page import DemoPage, open_demo
+
+MASKED, CROSS = "masked self-attention", "cross-attention"
+ENCODER = "encoder self-attention"
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
+    with open_demo(Switchboard(language="en"), tmp_path_factory.mktemp("demo")) as demo:
+        yield demo
+
+
+@pytest.fixture
+def demo(opened: DemoPage) -> DemoPage:
+    """The demo as it opens: one page serves all tests, each sets everything back."""
+    opened.page.evaluate("document.activeElement.blur()")
+    opened.set(kind="cross", written=len(TARGET), query=2)
+    return opened
+
+
+def button(demo: DemoPage, name: str) -> Locator:
+    return demo.page.get_by_role("button", name=name, exact=True)
+
+
+def slider(demo: DemoPage) -> Locator:
+    return demo.page.get_by_label("Tokens in the decoder")
+
+
+def seen(demo: DemoPage) -> Locator:
+    return demo.page.locator("[aria-live=polite]")
+
+
+def parts(demo: DemoPage) -> list[str]:
+    """What the two boxes say of the encoder's and of the decoder's sentence."""
+    return demo.page.locator(".mha-side").evaluate_all("boxes => boxes.map(b => b.dataset.part)")
+
+
+def drawn(demo: DemoPage) -> list[list[str]]:
+    rows = demo.page.locator(".mha-heatmap tbody tr")
+    return rows.evaluate_all(
+        """rows => rows.map(row => [...row.querySelectorAll("td")].map(cell => cell.textContent))"""
+    )
+
+
+def shown(python: Switchboard) -> list[list[str]]:
+    return [
+        [
+            f"{weight:.2f}".removeprefix("0") if kept else "✕shut"
+            for kept, weight in zip(keep, weights, strict=True)
+        ]
+        for keep, weights in zip(python.result["keep"], python.result["weights"], strict=True)
+    ]
+
+
+def assert_same(page: dict[str, Any], python: dict[str, Any]) -> None:
+    assert page.keys() == python.keys()
+    for name, value in python.items():
+        if name in ("scores", "weights"):
+            expected = torch.tensor(value, dtype=torch.float64)
+            actual = torch.tensor(page[name], dtype=torch.float64)
+            torch.testing.assert_close(actual, expected, atol=1e-6, rtol=0)
+        else:
+            assert page[name] == value, name
+
+
+def test_choices_on_the_page_do_what_they_do_in_python(demo: DemoPage) -> None:
+    python = Switchboard()
+
+    def assert_shown(*roles: str) -> None:
+        assert_same(demo.get("result"), python.result)
+        assert demo.get("query") == python.query
+        assert drawn(demo) == shown(python)
+        assert parts(demo) == list(roles)
+
+    assert_shown("answers", "asks")
+    expect(seen(demo)).to_contain_text("mèo gives most to black: .87.")
+    expect(seen(demo)).to_contain_text("The row of mèo has to say the next word: đen.")
+
+    button(demo, "ngồi").click()
+    python.query = 4
+    assert_shown("answers", "asks")
+    expect(button(demo, "ngồi")).to_be_focused()
+    expect(seen(demo)).to_contain_text("Of the words that ngồi may see, none fits better")
+    expect(seen(demo)).to_contain_text("has to say that the sentence ends here")
+
+    button(demo, ENCODER).click()
+    python.kind = "encoder"  # with four words, so the last of them asks
+    assert_shown("both", "none")
+    expect(seen(demo)).to_contain_text("sat gives most to cat: .87.")
+    expect(seen(demo)).not_to_contain_text("next word")
+
+    button(demo, MASKED).click()
+    python.kind = "decoder"
+    button(demo, "Con").click()
+    python.query = 1
+    assert_shown("none", "both")
+    expect(seen(demo)).to_contain_text("shut: 10 of 25 cells")
+    expect(seen(demo)).to_contain_text("mèo would fit Con better still, but it comes later")
+
+
+@pytest.mark.slow
+def test_the_page_computes_what_mha_lib_does(demo: DemoPage) -> None:
+    states = [
+        {"kind": kind, "written": written, "query": 0}
+        for kind in KINDS
+        for written in range(1, len(TARGET) + 1)
+    ]
+    pages = demo.page.evaluate(
+        """async ([states, recipe]) => {
+          const { compute } = await mha.load("switchboard.js");
+          return states.map(state => compute({ ...state, recipe }));
+        }""",
+        [states, Switchboard().recipe],
+    )
+    for state, page in zip(states, pages, strict=True):
+        assert_same(page, Switchboard(**state).result)
+
+
+@pytest.mark.slow
+def test_it_can_be_used_without_a_mouse(demo: DemoPage) -> None:
+    page = demo.page
+    button(demo, ENCODER).focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    expect(button(demo, MASKED)).to_have_attribute("aria-pressed", "true")
+    expect(button(demo, MASKED)).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(slider(demo)).to_be_focused()
+    page.keyboard.press("Home")
+    assert demo.get("written") == 1
+    assert demo.get("query") == 0
+    expect(seen(demo)).to_contain_text("So far there is one token, and nothing to shut.")
+    expect(seen(demo)).to_contain_text("may look at nothing but itself")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(slider(demo)).to_be_focused()
+    assert drawn(demo) == shown(Switchboard(kind="decoder", written=3))
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(button(demo, "Con")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert demo.get("query") == 1
+    expect(button(demo, "Con")).to_be_focused()
+    row = page.locator(".mha-heatmap tbody tr").nth(1)
+    expect(row).to_have_attribute("aria-current", "true")
+
+
+@pytest.mark.slow
+def test_each_word_is_said_in_its_language(demo: DemoPage) -> None:
+    spoken = seen(demo).locator("em")
+    languages = spoken.evaluate_all("all => all.map(word => [word.textContent, word.lang])")
+    assert languages == [["mèo", "vi"], ["black", "en"], ["mèo", "vi"], ["đen", "vi"]]
+    expect(demo.page.locator("th[scope=col] [lang=en]")).to_have_count(len(SOURCE))
+    expect(demo.page.locator("th[scope=row] [lang=vi]")).to_have_count(len(TARGET))
+
+
+@pytest.mark.slow
+def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> None:
+    """In Jupyter the choice arrives before its result: until then the old table stays whole."""
+    python = Switchboard(kind="encoder", language="en")
+    state = {name: getattr(python, name) for name in (*python.constants, *python.inputs)}
+    state |= {"result": python.result, "texts": python.texts, "language": "en"}
+    said = demo.page.evaluate(
+        """async ([source, state]) => {
+          const blob = new Blob([source], { type: "text/javascript" });
+          const module = await import(URL.createObjectURL(blob));
+          const heard = {};
+          const on = (name, listener) => { heard[name] = listener; };
+          const model = { get: name => state[name], on, off() {} };
+          const el = document.createElement("div");
+          module.default.render({ model, el });
+          const opened = el.querySelector("[aria-live=polite]").textContent;
+          state.kind = "cross";
+          heard["change:kind"]();
+          return [opened, el.querySelector("[aria-live=polite]").textContent];
+        }""",
+        [assets.inlined_module("switchboard.js"), state],
+    )
+    assert said[0] == said[1]
+    assert said[0].startswith("Encoder self-attention")
+
+
+@pytest.mark.slow
+def test_every_word_on_the_page_is_the_catalogues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a catalogue of dots instead of letters, no text of the demo's own is left."""
+    dotted = {
+        demo: {key: re.sub(r"\{\w+\}|\w", _dot, text) for key, text in texts.items()}
+        for demo, texts in assets.strings("en").items()
+    }
+    monkeypatch.setattr(assets, "strings", lambda language: dotted)
+    words = {word for token in (*SOURCE, *TARGET) for word in re.findall(r"\w+", token.text)}
+    with open_demo(Switchboard(language="en"), tmp_path) as demo:
+        for kind in KINDS:
+            demo.set(kind=kind, query=1)
+            text = demo.page.locator(".mha").inner_text()
+            assert not set(re.findall(r"[^\W\d]+", text)) - words
+
+
+def _dot(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith("{") else "·"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dark", "width"), [(True, 1280), (False, 390), (True, 390)])
+def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> None:
+    # Over http, because axe reads the stylesheets, which file:// refuses.
+    with open_demo(
+        Switchboard(language="en"), tmp_path, dark=dark, width=width, over="http"
+    ) as demo:
+        for size in ("100%", "200%"):
+            demo.page.evaluate("size => document.documentElement.style.fontSize = size", size)
+            for kind in KINDS:
+                demo.set(kind=kind, query=1)
+                wide = demo.page.evaluate("document.documentElement.scrollWidth")
+                assert wide <= width, (size, kind)
+                if size == "100%" and kind != "encoder":
+                    assert_accessible(demo.page, within=".mha")
