@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from mha_lib.cache import KVCache
-from mha_lib.checks import check_size, check_switch
+from mha_lib.checks import POSITIONS, check_size, check_switch, either
 from mha_lib.layer_checks import check_layer_inputs
 from mha_lib.multihead import MultiHeadAttention
 from mha_lib.positions import sinusoidal
@@ -146,6 +146,8 @@ class Stack(nn.Module):
         super().__init__()
         self.embed_dim = check_size("embed_dim", embed_dim)
         self.max_length = None if max_length is None else check_size("max_length", max_length)
+        if positions not in (None, "learned", *POSITIONS):
+            raise ValueError(f"{positions=} is not known; use {either(('learned', *POSITIONS))}")
         self.positions = positions
         self.embedding = self.places = None
         if vocab_size is not None:
@@ -188,17 +190,37 @@ class Stack(nn.Module):
 
         Raises:
             ValueError: Token numbers that are not below vocab_size, more tokens than max_length,
-                or not one cache for each block; else as `Block.forward`.
-            TypeError: Token numbers that are not int32 or int64; else as `Block.forward`.
+                not one cache for each block, or caches that hold different numbers of tokens;
+                else as `Block.forward`.
+            TypeError: Token numbers that are not int32 or int64, or caches that are none; else as
+                `Block.forward`.
         """
-        if caches is not None and len(caches) != len(self.blocks):
-            raise ValueError(f"got {len(caches)} caches; pass [KVCache() for _ in model.blocks]")
-        x = self.drop(self._embed(x, caches[0].length if caches else 0))
+        before = self._check_caches(caches)
+        x = self.drop(self._embed(x, before))
         masks = {"key_mask": key_mask, "memory_mask": memory_mask}
-        for i, block in enumerate(self.blocks):
-            x = block(x, memory, **masks, cache=caches[i] if caches else None)
+        try:
+            for i, block in enumerate(self.blocks):
+                x = block(x, memory, **masks, cache=caches[i] if caches else None)
+        except Exception:
+            for cache in caches or ():
+                cache.crop(before)  # else the first blocks would know more tokens than the last
+            raise
         output: Tensor = self.head(self.norm(x))
         return output
+
+    def _check_caches(self, caches: Sequence[KVCache] | None) -> int:
+        """Return how many tokens the caches hold, if they are one for each block."""
+        if caches is None:
+            return 0
+        way_out = "pass [KVCache() for _ in model.blocks]"
+        if not isinstance(caches, Sequence) or not all(isinstance(c, KVCache) for c in caches):
+            raise TypeError(f"caches is not a list of KVCache; {way_out}")
+        if len(caches) != len(self.blocks):
+            raise ValueError(f"got {len(caches)} caches; {way_out}")
+        lengths = [cache.length for cache in caches]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"caches hold {lengths} tokens, which should be the same; {way_out}")
+        return lengths[0]
 
     def _embed(self, x: Tensor, before: int) -> Tensor:
         """Return tokens as vectors, (B, N, d_model), with the positions that are added to them."""

@@ -73,13 +73,16 @@ class KVCache:
         return sum(x.numel() * x.element_size() for x in self._held())
 
     def is_for(self, layer: object) -> bool:
-        """Whether the cache is for this layer: for the first that it was given to.
+        """Whether the cache is for this layer: it is for the first that it is given to.
+
+        One that holds nothing is for any layer.
 
         >>> cache, first, second = KVCache(), torch.nn.Identity(), torch.nn.Identity()
+        >>> _ = cache.append(torch.ones(1, 1, 3, 2), torch.ones(1, 1, 3, 2))
         >>> cache.is_for(first), cache.is_for(second), cache.is_for(first)
         (True, False, True)
         """
-        if self._layer is None:
+        if self._layer is None or self.length == 0:
             self._layer = weakref.ref(layer)
         return self._layer() is layer
 
@@ -113,8 +116,11 @@ or more, or call reset() before another sequence
     def crop(self, length: int) -> None:
         """Forget all tokens but the first ones, as when a guess is taken back.
 
+        The next tokens are written over those that are forgotten, in what `append` returned too.
+
         Raises:
             ValueError: There are not so many, or length is below 0.
+            TypeError: length is not a whole number.
 
         >>> cache = KVCache()
         >>> _ = cache.append(torch.ones(1, 1, 3, 2), torch.ones(1, 1, 3, 2))
@@ -122,8 +128,12 @@ or more, or call reset() before another sequence
         >>> cache.length
         1
         """
-        if not 0 <= length <= self.length:
-            raise ValueError(f"length={length} is not 0 to {self.length}, what the cache holds")
+        if length != 0:
+            length = check_size("length", length)
+        if length > self.length:
+            raise ValueError(f"length={length} is above {self.length}, what the cache holds")
+        if length == 0:
+            self.reset()  # another batch may begin
         self.length = length
 
     def _held(self) -> list[Tensor]:

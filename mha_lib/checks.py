@@ -189,7 +189,7 @@ def check_dropout(dropout: float) -> float:
     ValueError: dropout=1.0 is not a probability of at least 0 and below 1; use 0.1, for example
     """
     must_be = "a probability of at least 0 and below 1; use 0.1, for example"
-    number = _check_number("dropout", dropout, must_be)
+    number = check_number("dropout", dropout, must_be)
     if not 0 <= number < 1:
         raise ValueError(f"dropout={dropout!r} is not {must_be}")
     return number
@@ -205,9 +205,11 @@ def check_softcap(softcap: float | None) -> float | None:
     if softcap is None:
         return None
     must_be = "a finite number above 0; leave it out for no cap, or pass 30.0"
-    number = _check_number("softcap", softcap, must_be)
+    number = check_number("softcap", softcap, must_be)
     if not 0 < number < math.inf:
         raise ValueError(f"softcap={softcap!r} is not {must_be}")
+    if not 1e-30 <= number <= 1e30:
+        raise ValueError(f"softcap={softcap!r} leaves float32 no digits; use 1e-30 to 1e30")
     return number
 
 
@@ -219,7 +221,7 @@ def check_scale(scale: float) -> float:
     ValueError: scale=inf is not a finite number; leave it out for 1/sqrt(d_k), or pass a float
     """
     must_be = "a finite number; leave it out for 1/sqrt(d_k), or pass a float"
-    number = _check_number("scale", scale, must_be)
+    number = check_number("scale", scale, must_be)
     if not abs(number) < math.inf:
         raise ValueError(f"scale={scale!r} is not {must_be}")
     return number
@@ -284,10 +286,18 @@ def so_many(choices: Sequence[int], thing: str) -> str:
     return f"{either(choices)} {thing}{'' if choices == [1] else 's'}"
 
 
-def _check_number(name: str, number: float, must_be: str) -> float:
-    """Return `number` as a float, whichever library's number it is."""
+def check_number(name: str, number: float, must_be: str) -> float:
+    """Return `number` as a float, whichever library's number it is.
+
+    >>> check_number("dropout", "much", "a probability; use 0.1")
+    Traceback (most recent call last):
+    TypeError: dropout='much' is not a probability; use 0.1
+    """
     if isinstance(number, Real) and not isinstance(number, bool):
-        return float(number)
+        try:
+            return float(number)
+        except OverflowError:  # a whole number of hundreds of digits
+            return math.inf
     if hasattr(number, "__float__") and not isinstance(number, bool) and not _shape(number):
         raise TypeError(f"{name}={number!r} is of type {type(number).__name__}; pass float({name})")
     raise TypeError(f"{given(name, number)} is not {must_be}")

@@ -85,7 +85,7 @@ def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         raise TypeError(
             f"layer is of type {type(layer).__name__}; to_torch takes a mha_lib.MultiHeadAttention"
         )
-    check_float_projections(layer, "convert the layer")
+    check_float_projections(layer, "convert the layer", only_read=True)
     if layer.num_heads * layer.head_dim != layer.embed_dim:
         raise ValueError(
             f"num_heads={layer.num_heads} times head_dim={layer.head_dim} is not "
@@ -108,7 +108,7 @@ def to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
         layer.num_heads,
         kdim=layer.kdim,
         vdim=layer.vdim,
-        bias=layer.q_proj.bias is not None,
+        bias=len(_our_parameters(layer)) > 4,
         dropout=layer.dropout,
         batch_first=True,
         device=layer.out_proj.weight.device,
@@ -122,8 +122,12 @@ def _our_parameters(layer: MultiHeadAttention) -> list[Tensor]:
     """Weights, then biases, in the order query, key, value, output."""
     projections = (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj)
     weights: list[Tensor] = [projection.weight for projection in projections]
-    biases: list[Tensor] = [p.bias for p in projections if p.bias is not None]
-    return weights + biases
+    biases: list[Tensor | None] = [projection.bias for projection in projections]
+    if all(bias is None for bias in biases):
+        return weights
+    # torch's module has all four or none: for one that is missing, zeros do the same.
+    pairs = zip(weights, biases, strict=True)
+    return weights + [w.new_zeros(len(w)) if bias is None else bias for w, bias in pairs]
 
 
 def _torch_parameters(module: nn.MultiheadAttention) -> list[Tensor]:

@@ -99,8 +99,9 @@ def attention(
             or wider; "sdpa" is torch's `scaled_dot_product_attention`, whose fused kernels
             never hold all the scores; "window" computes only the scores that a bounded window
             shows; "flex" is torch's `flex_attention`, compiled at its first call. "auto" chooses
-            among the first three, and `last_dispatch` says why. Second derivatives need
-            "explicit": torch's fused kernels, which the others rest on, have none.
+            among the first three, and `last_dispatch` says why. Second derivatives and
+            forward-mode ones need "explicit": torch's fused kernels, which the others rest on,
+            have none.
         trace: Return every step instead of the output alone. The other backends have no steps
             to show, so a trace is always computed by "explicit".
         edit: For a step by its name in the trace, a function that returns what is to stand in

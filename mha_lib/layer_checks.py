@@ -105,6 +105,8 @@ def _plainly_fits(query: Tensor, layer: "MultiHeadAttention") -> bool:
     """
     if not isinstance(query, Tensor) or query.dim() != 3 or query.dtype not in DTYPES:
         return False
+    if query.layout != torch.strided or query.is_nested:
+        return False
     _, N, width = query.shape
     return N > 0 and width == layer.embed_dim == layer.kdim == layer.vdim
 
@@ -143,13 +145,13 @@ def _check_cache(cache: KVCache, layer: "MultiHeadAttention") -> None:
     """Refuse a cache where keys of earlier calls have no meaning."""
     if not isinstance(cache, KVCache):
         raise TypeError(f"cache is of type {type(cache).__name__}; pass a mha_lib.KVCache()")
-    if not cache.is_for(layer):
-        raise ValueError("cache holds the keys of another layer; make one KVCache() for each layer")
     if not layer.causal:
         raise ValueError(
             "cache was given, but the layer has causal=False: in a full pass earlier tokens would "
             "see later ones, which a cache cannot do; make the layer with causal=True"
         )
+    if not cache.is_for(layer):
+        raise ValueError("cache holds the keys of another layer; make one KVCache() for each layer")
 
 
 def _check_head_mask(head_mask: Tensor, B: int, h: int, query: Tensor) -> None:
@@ -208,23 +210,30 @@ def float_weight(projection: nn.Module) -> Tensor | None:
     return weight if whole and weight.is_floating_point() else None
 
 
-def check_float_projections(layer: "MultiHeadAttention", to_do: str) -> None:
+def check_float_projections(
+    layer: "MultiHeadAttention", to_do: str, *, only_read: bool = False
+) -> None:
     """Refuse a layer of which a projection is no plain matrix any more.
+
+    To be read only, a matrix may be computed from others, as torch's parametrizations do.
 
     >>> from mha_lib import MultiHeadAttention
     >>> layer = MultiHeadAttention(8, 2)
     >>> layer.v_proj = nn.Identity()
     >>> check_float_projections(layer, "convert it")
     Traceback (most recent call last):
-    TypeError: layer.v_proj is not an nn.Linear with floating-point weights, but Identity(); \
-convert it as it was before that was quantised, split or replaced
+    TypeError: layer.v_proj is not an nn.Linear with floating-point weights of its own, but \
+Identity(); convert it as it was before that was quantised, split, parametrized or replaced
     """
     for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
         projection = layer.get_submodule(name)
-        if float_weight(projection) is None:
+        weight = float_weight(projection)
+        own = dict(projection.named_parameters(recurse=False))
+        if weight is None or not (only_read or "weight" in own):
             raise TypeError(
-                f"layer.{name} is not an nn.Linear with floating-point weights, but {projection}; "
-                f"{to_do} as it was before that was quantised, split or replaced"
+                f"layer.{name} is not an nn.Linear with floating-point weights of its own, but "
+                f"{projection}; {to_do} as it was before that was quantised, split, parametrized "
+                "or replaced"
             )
 
 
@@ -240,18 +249,29 @@ def check_fits_weights(query: Tensor, layer: "MultiHeadAttention") -> None:
     TypeError: query has dtype torch.float64, but the layer has torch.float32; pass \
 query.to(torch.float32), or turn the layer with layer.to(torch.float64)
     """
-    weight = float_weight(layer.q_proj)
+    check_fits_weight("query", query, layer.q_proj)
+
+
+def check_fits_weight(name: str, x: Tensor, projection: nn.Module) -> None:
+    """Refuse what the weight of a projection cannot meet.
+
+    >>> check_fits_weight("images", torch.ones(1, 8).half(), nn.Linear(8, 8))
+    Traceback (most recent call last):
+    TypeError: images has dtype torch.float16, but the layer has torch.float32; pass \
+images.to(torch.float32), or turn the layer with layer.to(torch.float16)
+    """
+    weight = float_weight(projection)
     if weight is None:
         return
-    if query.device != weight.device:
+    if x.device != weight.device:
         raise ValueError(
-            f"query is on {query.device}, but the layer is on {weight.device}; "
-            f"pass query.to({str(weight.device)!r}), or move the layer"
+            f"{name} is on {x.device}, but the layer is on {weight.device}; "
+            f"pass {name}.to({str(weight.device)!r}), or move the layer"
         )
-    if not _dtypes_meet(query, weight):
+    if not _dtypes_meet(x, weight):
         raise TypeError(
-            f"query has dtype {query.dtype}, but the layer has {weight.dtype}; "
-            f"pass query.to({weight.dtype}), or turn the layer with layer.to({query.dtype})"
+            f"{name} has dtype {x.dtype}, but the layer has {weight.dtype}; "
+            f"pass {name}.to({weight.dtype}), or turn the layer with layer.to({x.dtype})"
         )
 
 

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from mha_lib.blocks import Stack, check_token_numbers
 from mha_lib.cache import KVCache
-from mha_lib.checks import check_size, check_switch
+from mha_lib.checks import check_number, check_size, check_switch
+from mha_lib.layer_checks import check_fits_weight
 from mha_lib.tensor_checks import check_tensor
 
 
@@ -93,14 +94,17 @@ class Decoder(Stack):
 
         Raises:
             ValueError: More tokens than max_length, or a temperature below 0; else as `forward`.
-            TypeError: steps is not a whole number; else as `forward`.
+            TypeError: steps is not a whole number, temperature no number or cached no switch;
+                else as `forward`.
 
         >>> decoder = Decoder(8, 2, 1, vocab_size=100)
         >>> decoder.generate(torch.tensor([[4, 8, 15]]), steps=2).shape
         torch.Size([1, 5])
         """
-        if not 0 <= temperature < math.inf:
-            raise ValueError(f"temperature={temperature!r} is not 0 or more; use 0.0 or 1.0")
+        must_be = "0 or more; use 0.0 or 1.0"
+        if not 0 <= check_number("temperature", temperature, must_be) < math.inf:
+            raise ValueError(f"temperature={temperature!r} is not {must_be}")
+        check_switch("cached", cached)
         check_token_numbers(tokens, self.vocab_size)
         length = tokens.shape[1] + check_size("steps", steps)
         self.check_length(length)
@@ -114,7 +118,8 @@ class Decoder(Stack):
                     new = logits.argmax(dim=-1, keepdim=True)  # (B, vocab_size) -> (B, 1)
                 else:
                     # From the greatest down, so that a small temperature makes no infinity.
-                    logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature
+                    logits = logits - logits.amax(dim=-1, keepdim=True)
+                    logits = logits / max(temperature, torch.finfo(logits.dtype).tiny)
                     new = torch.multinomial(logits.softmax(dim=-1), 1, generator=generator)
                 tokens = torch.cat([tokens, new], dim=1)  # (B, N + 1)
         return tokens
@@ -238,17 +243,19 @@ class PatchEmbedding(nn.Module):
 
         Raises:
             ValueError: Other axes, another number of channels, or a size that p does not divide.
-            TypeError: Pixels that are not floating point.
+            TypeError: Pixels that are not floating point, or not of the layer's dtype.
         """
         p, C = self.patch_size, self.channels
         if not check_tensor("images", images).is_floating_point():
             raise TypeError(f"images has dtype {images.dtype}; pass images.float() / 255")
-        if images.dim() != 4 or images.shape[1] != C or images.shape[2] % p or images.shape[3] % p:
+        fits = images.dim() == 4 and images.shape[1] == C
+        if not fits or any(size == 0 or size % p for size in images.shape[2:]):
             raise ValueError(
                 f"images has shape {tuple(images.shape)}, but it takes (B, {C}, H, W), H and "
                 f"W multiples of {p}; for one image pass images[None], for channels last "
                 "images.movedim(-1, 1), and crop what does not divide"
             )
+        check_fits_weight("images", images, self.projection)
         B, _, H, W = images.shape
         patches = images.reshape(B, C, H // p, p, W // p, p)  # (B, C, H, W), H and W cut in two
         patches = patches.permute(0, 2, 4, 1, 3, 5)  # (B, H / p, W / p, C, p, p)

@@ -208,21 +208,21 @@ class MultiHeadAttention(nn.Module):
         )
         try:
             heads = attend(call, self.backend, trace, edit, check_finite)
+            head_out = heads if isinstance(heads, Tensor) else heads.head_out  # (B, h, L, d_k)
+            if head_mask is not None:
+                head_out = _masked_heads(head_out, head_mask)  # (B, h, L, d_k)
+
+            # Lay the heads side by side and let W_O mix them.
+            concat = merge_heads(head_out)  # (B, h, L, d_k) -> (B, L, h*d_k)
+            concat = edited(edit, "concat", concat)
+            output: Tensor = self.out_proj(concat)  # (B, L, h*d_k) -> (B, L, d_model)
+            output = edited(edit, "output", output)
+            if check_finite:
+                check_finite_steps({"concat": concat, "output": output})
         except Exception:
             if cache is not None:
-                cache.crop(before)  # a call that is refused leaves no tokens behind
+                cache.crop(before)  # what was refused has not been
             raise
-        head_out = heads if isinstance(heads, Tensor) else heads.head_out  # (B, h, L, d_k)
-        if head_mask is not None:
-            head_out = _masked_heads(head_out, head_mask)  # (B, h, L, d_k)
-
-        # Lay the heads side by side and let W_O mix them.
-        concat = merge_heads(head_out)  # (B, h, L, d_k) -> (B, L, h*d_k)
-        concat = edited(edit, "concat", concat)
-        output: Tensor = self.out_proj(concat)  # (B, L, h*d_k) -> (B, L, d_model)
-        output = edited(edit, "output", output)
-        if check_finite:
-            check_finite_steps({"concat": concat, "output": output})
         if isinstance(heads, Tensor) or not trace:
             return output
         weight = float_weight(self.out_proj)

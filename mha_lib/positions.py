@@ -84,7 +84,7 @@ def rotary(x: Tensor, positions: Tensor) -> Tensor:
             f"so use head_dim={d_k + 1}, or another even number"
         )
     _check_positions(positions)
-    if len(positions) != N:
+    if positions.shape[0] != N:  # not len, which would tie a compiled layer to one N
         raise ValueError(
             f"positions has {len(positions)} of them, but x has N={N} tokens; pass one for each"
         )

@@ -258,9 +258,11 @@ def _ask(module: Module, x: Tensor) -> Tensor:
     if not isinstance(output, Tensor):
         found = type(output).__name__
         raise TypeError(f"the module returned a {found}, no tensor; pass lambda x: module(x)[0]")
-    if output.dim() < 2 or len(output) != len(x):
+    if output.dim() < 2 or len(output) != len(x) or output.numel() == 0:
         shapes = f"{tuple(x.shape)} into {tuple(output.shape)}"
         raise ValueError(f"the module turned {shapes}; it should return (B, N, ...)")
+    if output.is_complex():
+        output = torch.view_as_real(output)  # (B, N, ...) -> (B, N, ..., 2)
     if not output.isfinite().all():
         raise ValueError("the output has NaN or infinity, which nothing compares with")
     # and may use the memory of its output again.

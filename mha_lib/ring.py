@@ -121,9 +121,9 @@ def ring_attention(
         first = rank * L + ranks * (S - L)
         places = torch.arange(first, first + L, device=query.device).repeat(h // h_kv)  # (g * L,)
     # To their key head, the g query heads that share it are one head with g times the queries.
-    query = query.reshape(B, h_kv, -1, d_k)  # (B, h, L, d_k) -> (B, h_kv, g * L, d_k)
+    query = query.reshape(B, h_kv, h // h_kv * L, d_k)  # (B, h, L, d_k) -> (B, h_kv, g * L, d_k)
     output: Tensor = _Ring.apply(query, key, value, key_mask, places, scale, group)  # type: ignore[no-untyped-call]
-    return output.reshape(B, h, L, -1)  # (B, h_kv, g * L, d_v) -> (B, h, L, d_v)
+    return output.reshape(B, h, L, value.shape[3])  # (B, h_kv, g * L, d_v) -> (B, h, L, d_v)
 
 
 class _Ring(torch.autograd.Function):
@@ -262,4 +262,4 @@ def _told(value: object) -> object:
     if not isinstance(value, Tensor):
         return value
     grad = ", needs a gradient" if value.requires_grad and torch.is_grad_enabled() else ""
-    return f"{tuple(value.shape)} {value.dtype}{grad}"
+    return f"{tuple(value.shape)} {value.dtype} on {value.device.type}{grad}"

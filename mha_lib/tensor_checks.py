@@ -27,6 +27,11 @@ def check_tensor(name: str, x: Tensor) -> Tensor:
             f"{name} is of type {type(x).__name__}; "
             f"pass a torch.Tensor, for example torch.as_tensor({name})"
         )
+    if x.layout != torch.strided or x.is_nested:
+        raise TypeError(
+            f"{name} is sparse or nested; pass {name}.to_dense(), or {name}.to_padded_tensor(0) "
+            "and a mask that hides the padding"
+        )
     return x
 
 

@@ -54,8 +54,10 @@ class Call(NamedTuple):
         """
         if self.bias is None:
             return None
-        bias, least = self.bias.to(dtype), torch.finfo(dtype).min
-        return bias.clamp(min=least) if torch.finfo(self.bias.dtype).min < least else bias
+        bias, most = self.bias.to(dtype), torch.finfo(dtype).max
+        if torch.finfo(self.bias.dtype).max <= most:
+            return bias
+        return bias.clamp(-most, most).where(self.bias.isfinite(), bias)
 
     def visible_keys(self) -> tuple[Tensor | None, Tensor | None]:
         """Combine all that hides keys: mask, causal, window, and -inf in the bias.

@@ -95,8 +95,8 @@ def edited(edit: Edit | None, name: str, step: Tensor) -> Tensor:
     """Return the step, or what `edit` puts in its place.
 
     Raises:
-        TypeError: What it puts there is no tensor.
-        ValueError: It has another shape.
+        TypeError: What it puts there is no tensor, or has another dtype.
+        ValueError: It has another shape, or is on another device.
 
     >>> edited({"weights": lambda weights: weights * 0}, "weights", torch.ones(2))
     tensor([0., 0.])
@@ -113,6 +113,12 @@ def edited(edit: Edit | None, name: str, step: Tensor) -> Tensor:
         raise ValueError(
             f"edit[{name!r}] returned shape {tuple(new.shape)}, but {name} has shape "
             f"{tuple(step.shape)}; return a tensor of the same shape"
+        )
+    if new.dtype != step.dtype or new.device != step.device:
+        error = TypeError if new.dtype != step.dtype else ValueError
+        raise error(
+            f"edit[{name!r}] returned {new.dtype} on {new.device}, but {name} has {step.dtype} on "
+            f"{step.device}; return x.to(like) of what it was given as like"
         )
     return new
 

@@ -177,6 +177,8 @@ class Windows(torch.autograd.Function):
     tensor([1., 1., 2., 1., 1.])
     """
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(x: Tensor, W: int, C: int) -> Tensor:
         """Cut windows of W rows, each C rows after the last."""

@@ -173,6 +173,25 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(key, value, error, mes
     assert keys.equal(torch.cat((first, first), dim=2))
 
 
+def test_a_cache_of_which_all_was_forgotten_takes_another_batch():
+    cache = KVCache()
+    cache.append(tokens(2), tokens(2))
+    cache.crop(0)
+    cache.append(tokens(1, B=5), tokens(1, B=5))
+    assert cache.length == 1
+
+
+@pytest.mark.parametrize(
+    ("length", "error"), [(3, ValueError), (-1, ValueError), (1.5, TypeError), ("1", TypeError)]
+)
+def test_crop_takes_a_length_that_there_is(length, error):
+    cache = KVCache()
+    cache.append(tokens(2), tokens(2))
+    with pytest.raises(error, match=f"^length={length!r} is "):
+        cache.crop(length)
+    assert cache.length == 2
+
+
 @pytest.mark.parametrize(("size", "error"), [(0, ValueError), (2.5, TypeError)])
 def test_max_length_is_a_positive_whole_number(size, error):
     with pytest.raises(error, match=f"max_length={size}"):

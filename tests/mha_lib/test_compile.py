@@ -106,6 +106,17 @@ def test_a_compiled_layer_still_refuses_bad_input(device):
         compiled(torch.randn(B, N, 10, device=device))
 
 
+@pytest.mark.parametrize("positions", [None, "rotary", "sinusoidal"])
+def test_an_exported_layer_takes_every_length(positions):
+    layer = MultiHeadAttention(16, 4, num_kv_heads=2, causal=True, positions=positions).eval()
+    N = torch.export.Dim("N", min=2, max=512)
+    exported = torch.export.export(
+        layer, (torch.randn(1, 9, 16),), dynamic_shapes={"query": {1: N}}
+    ).module()
+    x = torch.randn(1, 7, 16)
+    torch.testing.assert_close(exported(x), layer(x))
+
+
 def test_attention_compiles_without_a_layer(device):
     q, k, v = torch.randn(3, B, HEADS, N, 8, device=device)
     compiled = torch.compile(attention, fullgraph=True, backend="eager")
@@ -127,7 +138,7 @@ def test_functional_call_computes_with_other_parameters(case, device):
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-@pytest.mark.parametrize("case", ["plain", "causal", "rotary", "alibi", "explicit"])
+@pytest.mark.parametrize("case", ["plain", "causal", "rotary", "alibi", "explicit", "chunks"])
 def test_gradients_of_each_example_by_vmap(case, device):
     layer, x, _ = layer_and_tokens(device, case)
     parameters = dict(layer.named_parameters())

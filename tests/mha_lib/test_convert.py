@@ -87,8 +87,9 @@ def test_to_torch_refuses_a_projection_that_was_replaced(name):
     layer = MultiHeadAttention(12, 4)
     setattr(layer, name, nn.Identity())
     message = (
-        rf"^layer\.{name} is not an nn\.Linear with floating-point weights, but Identity\(\); "
-        "convert the layer as it was before that was quantised, split or replaced$"
+        rf"^layer\.{name} is not an nn\.Linear with floating-point weights of its own, but "
+        r"Identity\(\); convert the layer as it was before that was quantised, split, "
+        "parametrized or replaced$"
     )
     with pytest.raises(TypeError, match=message):
         to_torch(layer)
@@ -177,3 +178,15 @@ def test_other_modules_are_refused():
         TypeError, match=r"layer is of type MultiheadAttention; to_torch takes a mha_lib\.Mul"
     ):
         to_torch(nn.MultiheadAttention(12, 4))
+
+
+def test_to_torch_where_only_some_projections_have_a_bias():
+    ours, x = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
+    ours.out_proj.bias = ours.k_proj.bias = None
+    torch.testing.assert_close(to_torch(ours)(x, x, x)[0], ours(x))
+
+
+def test_to_torch_of_a_matrix_that_is_computed_from_others():
+    ours, x = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
+    nn.utils.parametrizations.weight_norm(ours.q_proj)
+    torch.testing.assert_close(to_torch(ours)(x, x, x)[0], ours(x))

@@ -294,3 +294,20 @@ def test_a_projection_too_great_for_float16_is_named():
         layer.k_proj.weight.fill_(60000.0)
     with pytest.raises(ValueError, match=r"^k is the first step that is not finite: 24 of 24 "):
         layer(torch.ones(1, 2, EMBED).half(), check_finite=True)
+
+
+@pytest.mark.parametrize(
+    ("other", "error", "found"),
+    [
+        (lambda step: step.double(), TypeError, "torch.float64 on cpu"),
+        (lambda step: step > 0, TypeError, "torch.bool on cpu"),
+        (lambda step: step.to("meta"), ValueError, "torch.float32 on meta"),
+    ],
+)
+def test_what_stands_in_for_a_step_is_of_its_kind(other, error, found):
+    message = (
+        f"edit['weights'] returned {found}, but weights has torch.float32 on cpu; return "
+        "x.to(like) of what it was given as like"
+    )
+    with pytest.raises(error, match=says(message)):
+        attention(*heads(1, 2, 4, 8), edit={"weights": other})

@@ -233,6 +233,12 @@ OPTIONS = {
         ValueError,
         f"softcap=nan {SOFTCAP}",
     ),
+    "a softcap without end": ({"softcap": 10**400}, ValueError, f"softcap={10**400} {SOFTCAP}"),
+    "a softcap that float32 cannot tell from none": (
+        {"softcap": 1e38},
+        ValueError,
+        "softcap=1e+38 leaves float32 no digits; use 1e-30 to 1e30",
+    ),
     "a softcap of True": ({"softcap": True}, TypeError, f"softcap=True {SOFTCAP}"),
     "a softcap of text": ({"softcap": "30"}, TypeError, f"softcap='30' {SOFTCAP}"),
     "a softcap of many": (

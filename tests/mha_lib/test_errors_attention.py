@@ -18,6 +18,18 @@ FOR_ATTENTION = {
         TypeError,
         "query is of type ndarray; pass a torch.Tensor, for example torch.as_tensor(query)",
     ),
+    "sparse": (
+        {"query": zeros(*HEADS).to_sparse()},
+        TypeError,
+        "query is sparse or nested; pass query.to_dense(), or query.to_padded_tensor(0) and a mask "
+        "that hides the padding",
+    ),
+    "nested": (
+        {"key": torch.nested.nested_tensor([zeros(5, 4), zeros(4, 4)], layout=torch.jagged)},
+        TypeError,
+        "key is sparse or nested; pass key.to_dense(), or key.to_padded_tensor(0) and a mask that "
+        "hides the padding",
+    ),
     "three axes": (
         {"query": zeros(2, 5, 4)},
         ValueError,

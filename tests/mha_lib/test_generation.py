@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mha_lib import KVCache, MultiHeadAttention, key_mask_from_lengths, last_dispatch
+from mha_lib import (
+    KVCache,
+    MultiHeadAttention,
+    MultiHeadTrace,
+    key_mask_from_lengths,
+    last_dispatch,
+)
 from tests.mha_lib.strategies import PROPERTY, SEEDS, says, seeded
 
 B, N, EMBED, HEADS = 2, 9, 8, 4
@@ -247,3 +253,36 @@ def test_a_full_cache_says_so():
     with pytest.raises(ValueError, match="2 more tokens make 7, above max_length=6"):
         layer(x[:, 5:7], cache=cache)
     assert layer(x[:, 5:6], cache=cache).shape == (B, 1, EMBED)
+
+
+def fails(*_: object) -> None:
+    raise ArithmeticError
+
+
+@pytest.mark.parametrize("name", MultiHeadTrace.STEP_NAMES)
+def test_an_error_at_any_step_leaves_the_cache_as_it_was(name):
+    layer, x = layer_and_tokens()
+    cache = KVCache()
+    before = layer(x[:, :5], cache=cache)
+    with pytest.raises(ArithmeticError):
+        layer(x[:, 5:], cache=cache, edit={name: fails})
+    with layer.out_proj.register_forward_hook(fails), pytest.raises(ArithmeticError):
+        layer(x[:, 5:], cache=cache)
+    output = torch.cat((before, layer(x[:, 5:], cache=cache)), dim=1)
+    torch.testing.assert_close(output, layer(x))
+
+
+def test_a_cache_that_was_refused_is_for_any_layer_still():
+    layer, x = layer_and_tokens()
+    other = MultiHeadAttention(EMBED, HEADS)
+    cache = KVCache()
+    with pytest.raises(ValueError, match="causal=False"):
+        other(x, cache=cache)
+    with pytest.raises(ArithmeticError):
+        layer(x[:1], cache=cache, edit={"weights": fails})
+    torch.testing.assert_close(layer(x, cache=cache), layer(x))
+    other.causal = True
+    with pytest.raises(ValueError, match="keys of another layer"):
+        other(x, cache=cache)
+    cache.reset()
+    torch.testing.assert_close(other(x, cache=cache), other(x))

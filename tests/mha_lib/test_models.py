@@ -178,7 +178,8 @@ def test_generation_greedy_and_drawn():
     greedy = decoder.generate(tokens, 5)
     for end in range(3, 8):
         assert torch.equal(greedy[:, end], decoder(greedy[:, :end])[:, -1].argmax(-1))
-    assert torch.equal(decoder.generate(tokens, 5, temperature=1e-30), greedy)
+    for least in (1e-30, 1e-320):
+        assert torch.equal(decoder.generate(tokens, 5, temperature=least), greedy)
     # Drawn as often as softmax says.
     chances = decoder(tokens[:1])[0, -1].div(0.5).softmax(-1)
     drawn = decoder.generate(tokens[:1].expand(20000, -1), 1, temperature=0.5)[:, -1]
@@ -482,6 +483,15 @@ def test_caches_and_memories():
         decoder(numbers(1, 3), caches=[KVCache()])
     with pytest.raises(ValueError, match="cache"):  # one for both
         decoder(numbers(1, 3), caches=[KVCache()] * 2)
+    for none in (KVCache(), [None, None]):
+        with pytest.raises(TypeError, match=r"^caches is not a list of KVCache; pass \[KVCache"):
+            decoder(numbers(1, 3), caches=none)
+    caches = [KVCache(), KVCache()]
+    decoder(numbers(1, 3), caches=caches)
+    with pytest.raises(
+        ValueError, match=r"^caches hold \[3, 0\] tokens, which should be the same; pass"
+    ):
+        decoder(numbers(1, 3), caches=[caches[0], KVCache()])
     no_memory = (
         "a block with cross=False takes no memory or mask: pass none, or make it with cross=True"
     )
@@ -548,10 +558,41 @@ def test_sizes():
             EncoderDecoder(16, 4, 1, source_vocab=source, target_vocab=target)
 
 
-@pytest.mark.parametrize("temperature", [-1.0, float("nan"), float("inf")])
-def test_temperatures(temperature):
-    with pytest.raises(ValueError, match=f"^temperature={temperature!r} is not 0 or more"):
+def test_an_error_in_a_block_leaves_all_caches_as_they_were():
+    decoder, tokens = Decoder(16, 4, 2, vocab_size=11), numbers(1, 5)
+    caches = [KVCache(), KVCache()]
+    decoder(tokens[:, :3], caches=caches)
+    hook = decoder.blocks[1].mlp.register_forward_hook(lambda *_: 1 / 0)
+    with hook, pytest.raises(ZeroDivisionError):
+        decoder(tokens[:, 3:], caches=caches)
+    output = decoder(tokens[:, 3:], caches=caches)
+    torch.testing.assert_close(output, decoder(tokens)[:, 3:])
+
+
+@pytest.mark.parametrize(
+    ("temperature", "error"),
+    [
+        (-1.0, ValueError),
+        (float("nan"), ValueError),
+        (float("inf"), ValueError),
+        ("1", TypeError),
+        (None, TypeError),
+    ],
+)
+def test_temperatures(temperature, error):
+    with pytest.raises(error, match=f"^temperature={temperature!r} is not 0 or more"):
         Decoder(16, 4, 1, vocab_size=11).generate(numbers(1, 3), 2, temperature=temperature)
+
+
+def test_cached_is_a_switch():
+    with pytest.raises(TypeError, match=r"^cached='no' is not a bool"):
+        Decoder(16, 4, 1, vocab_size=11).generate(numbers(1, 3), 2, cached="no")
+
+
+def test_positions_that_a_stack_does_not_know():
+    message = "positions='where' is not known; use 'learned', 'rotary', 'alibi' or 'sinusoidal'"
+    with pytest.raises(ValueError, match=says(message)):
+        Stack(16, 4, 1, positions="where")
 
 
 @pytest.mark.parametrize(("steps", "error"), [(0, ValueError), (-1, ValueError), (2.5, TypeError)])
@@ -571,12 +612,18 @@ def test_steps(steps, error):
                 "16; for one image pass images[None], for channels last images.movedim(-1, 1), "
                 "and crop what does not divide",
             )
-            for shape in ((1, 3, 30, 32), (1, 3, 16, 8), (1, 16, 16, 3), (3, 16, 16))
+            for shape in ((1, 3, 30, 32), (1, 3, 16, 8), (1, 16, 16, 3), (3, 16, 16), (1, 3, 0, 16))
         ),
         (
             torch.zeros(1, 3, 16, 16, dtype=torch.uint8),
             TypeError,
             "images has dtype torch.uint8; pass images.float() / 255",
+        ),
+        (
+            torch.zeros(1, 3, 16, 16, dtype=torch.float64),
+            TypeError,
+            "images has dtype torch.float64, but the layer has torch.float32; pass "
+            "images.to(torch.float32), or turn the layer with layer.to(torch.float64)",
         ),
     ],
 )

@@ -142,6 +142,12 @@ def ring_of_narrow_numbers_computes_in_float32() -> None:
 
 
 @on_every_rank
+def ring_of_no_sequence() -> None:
+    query, none = torch.ones(0, 4, 2, 8), torch.ones(0, 2, 3, 8)
+    assert ring_attention(query, none, none[..., :5], causal=True).shape == (0, 4, 2, 5)
+
+
+@on_every_rank
 def ring_of_strided_blocks() -> None:
     x = normal(1, 12, 2, 4).transpose(1, 2)
     close(ring_attention(*[block(x)] * 3), block(attention(x, x, x)))
@@ -156,6 +162,7 @@ def ring_refuses_what_differs_on_every_rank() -> None:
     for key, options in (
         (uneven, {}),
         (even.float() if is_last else even, {}),
+        (even.to("meta") if is_last else even, {}),
         (even, {"causal": is_last}),
         (even, {"scale": 1.0 if is_last else None}),
         (even, {"key_mask": torch.ones(1, 4, dtype=torch.bool) if is_last else None}),

@@ -95,6 +95,18 @@ def test_a_bias_too_low_for_the_dtype_stays_finite(backend, dtype, wide, least, 
         assert (output[:, :, 1] != 0).any()
 
 
+@pytest.mark.parametrize("backend", ["explicit", "sdpa", "auto"])
+def test_a_bias_too_high_for_the_dtype_stays_finite(backend, device):
+    q, k, v = (x.half() for x in heads(1, 2, 4, 8, device=device))
+    bias = torch.zeros(4, 4, device=device)
+    bias[1, 2] = 1e6  # float16 ends at 65504
+    output = attention(q, k, v, bias=bias, backend=backend)
+    exact = attention(q.float(), k.float(), v.float(), bias=bias, backend="explicit")
+    torch.testing.assert_close(output.float(), exact, atol=5e-3, rtol=5e-3)
+    bias[1, 2] = torch.inf  # what was infinite is not made finite
+    assert attention(q, k, v, bias=bias, backend=backend)[:, :, 1].isnan().all()
+
+
 def test_explicit_scores_are_float32_or_wider(device):
     for dtype, scores in (
         (torch.bfloat16, torch.float32),

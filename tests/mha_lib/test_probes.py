@@ -285,3 +285,14 @@ def test_a_layer_without_projections():
     layer.forward = lambda x: x
     with pytest.raises(TypeError, match="called out_proj 0 times"):
         head_independence(layer, tokens(1, 4, 8))
+
+
+def test_what_hides_in_the_imaginary_part_is_seen():
+    x = torch.randn(1, 4, 8)
+    assert not causality(lambda x: torch.complex(x, x.flip(1)), x)
+    assert causality(lambda x: torch.complex(x, x.cumsum(1)), x)
+
+
+def test_an_empty_output_is_refused():
+    with pytest.raises(ValueError, match="it should return"):
+        causality(lambda x: x[:, :0], torch.randn(1, 4, 8))

@@ -209,10 +209,20 @@ def test_a_projection_that_was_replaced_cannot_be_cut(name):
     layer = make()
     setattr(layer, name, nn.Identity())
     message = (
-        f"layer.{name} is not an nn.Linear with floating-point weights, but Identity(); "
-        "prune its heads as it was before that was quantised, split or replaced"
+        f"layer.{name} is not an nn.Linear with floating-point weights of its own, but Identity(); "
+        "prune its heads as it was before that was quantised, split, parametrized or replaced"
     )
     with pytest.raises(TypeError, match=says(message)):
         layer.prune_heads([0])
     assert layer.num_heads == 6
     assert all(p.weight.shape == (12, 12) for p in layer.children() if isinstance(p, nn.Linear))
+
+
+@pytest.mark.parametrize("name", ["q_proj", "out_proj"])
+def test_a_matrix_that_is_computed_from_others_cannot_be_cut(name):
+    layer = make()
+    nn.utils.parametrizations.weight_norm(layer.get_submodule(name))
+    with pytest.raises(TypeError, match=f"^layer.{name} is not an nn.Linear .* of its own"):
+        layer.prune_heads([0])
+    assert layer.num_heads == 6
+    assert layer.k_proj.weight.shape == (12, 12)
