@@ -20,7 +20,9 @@ from mha_lib.widgets.qkv_by_hand import QkvByHand
 from mha_lib.widgets.quiz import quiz
 from mha_lib.widgets.score_stepper import ScoreStepper
 from mha_lib.widgets.shape_stepper import ShapeStepper
+from mha_lib.widgets.softmax_refresher import SoftmaxRefresher
 from mha_lib.widgets.switchboard import Switchboard
+from mha_lib.widgets.tiled_softmax import TiledSoftmax
 from mha_lib.widgets.word_order import WordOrder
 
 __all__ = [
@@ -30,7 +32,9 @@ __all__ = [
     "QkvByHand",
     "ScoreStepper",
     "ShapeStepper",
+    "SoftmaxRefresher",
     "Switchboard",
+    "TiledSoftmax",
     "WordOrder",
     "quiz",
     "site_assets",

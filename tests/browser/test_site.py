@@ -14,14 +14,16 @@ from tests.browser.accessible import assert_accessible
 EDITION = "en"
 EXERCISE = "exercises/multi-head/multi-head"
 CHAPTERS = (
+    "refresher",
     "embeddings",
     "query-key-value",
     "scaled-dot-product",
     "multi-head",
     "masking",
     "transformer",
+    "long-sequences",
 )
-PAGES = ("index", *CHAPTERS, EXERCISE, "references", "search")
+PAGES = ("index", *CHAPTERS, EXERCISE, "questions", "glossary", "references", "search")
 QUICK_PAGES = ("index", "multi-head", EXERCISE)
 CHAPTER = f"{EDITION}/multi-head.html"
 PHONE = {"width": 390, "height": 844}
