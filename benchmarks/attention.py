@@ -35,7 +35,7 @@ from torch import Tensor
 
 from benchmarks.attention_peers import Contender, contenders, output_of
 from benchmarks.attention_window import Sizes, measure_window
-from benchmarks.race import Call, Race, peak_bytes
+from benchmarks.race import Call, Race, keep_freed_memory, peak_bytes
 from benchmarks.report import Report, in_bytes, wrongness
 
 SECONDS = 3.0
@@ -163,6 +163,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("torch sees no CUDA device here; leave out --device")
     seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
     torch.set_num_threads(1)
+    keep_freed_memory()
 
     report = Report(as_json=options.json, holds_bounds=not options.quick)
     report.say(

@@ -9,6 +9,10 @@ slows the machine down for a while slows both. On a CPU it is the processor time
 which others that wait for the processor do not lengthen; on CUDA it is the time between two
 events on the stream.
 
+Memory that is given back stays with the process (`keep_freed_memory`). Else every large block is
+asked of the system anew, page by page, and in a virtual machine the price of a page is its host's
+to say: the same call then took from 3.6 to 7 s.
+
 **Noise.** While a bound lies inside the interval in which the median ratio is known to be, with
 95 % confidence, or is missed by less than 5 %, the race goes on, up to four times as long (the
 report says "was close"). Then the median of all its rounds decides. So neither a lucky nor an
@@ -25,6 +29,7 @@ differs: two thirds of what it allocates it never touches.
 """
 
 import contextlib
+import ctypes
 import gc
 import itertools
 import json
@@ -49,6 +54,16 @@ LEAST_ROUNDS = 3
 CLEARLY = 2.0  # who is so much slower than its bound asks leaves after the first round
 CLOSE = 1.05
 MORE = 4  # how many times as many rounds a close race has
+
+
+def keep_freed_memory() -> bool:
+    """Have glibc keep what is freed for the next call; return whether this system's C could."""
+    trim_threshold, mmap_max = -1, -4  # as malloc.h numbers them
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(mmap_max, 0) and mallopt(trim_threshold, 2**31 - 1))
 
 
 def rounds(seconds: float, is_close: Callable[[], bool]) -> Iterator[int]:

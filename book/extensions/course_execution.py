@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from jupyter_cache import get_cache
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
@@ -31,9 +32,13 @@ def library_hash(library: Path) -> str:
 
 
 def set_cache_path(app: Sphinx, config: Config) -> None:
-    """Point myst-nb at the cache that belongs to the library as it is now."""
-    cache = ROOT / "_build" / "executed" / library_hash(ROOT / "mha_lib")
-    config.nb_execution_cache_path = str(cache)
+    """Point myst-nb at the cache that belongs to the library as it is now.
+
+    It is made here: pages are read in parallel, and two that find none would both begin one.
+    """
+    path = ROOT / "_build" / "executed" / library_hash(ROOT / "mha_lib")
+    config.nb_execution_cache_path = str(path)
+    get_cache(path).get_cache_limit()  # its first use makes it
 
 
 def use_this_library(app: Sphinx, config: Config) -> None:

@@ -65,7 +65,8 @@ def explicit(call: Call, edit: Edit | None = None) -> Steps:
         query, key, value = query.to(WIDE), key.to(WIDE), value.to(WIDE)
     with _without_autocast(q.device):
         # How well does each query fit each key? (The scale is 1/sqrt(d_k) unless given.)
-        scores = query @ key.mT * call.scale  # (B, h, L, S)
+        # (The scale goes to the queries, which are fewer numbers than the scores.)
+        scores = (query * call.scale) @ key.mT  # (B, h, L, S)
         if call.softcap is not None:
             scores = call.softcap * torch.tanh(scores / call.softcap)  # (B, h, L, S)
         scores = edited(edit, "scores", scores)
