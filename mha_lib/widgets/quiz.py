@@ -66,9 +66,9 @@ def quiz(name: str, *, language: str | None = None) -> Quiz:
 
     >>> quiz("multi-head").result["marks"]
     {}
-    >>> quiz("multihead")
+    >>> quiz("multihead")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: there is no quiz 'multihead'; there are: multi-head
+    ValueError: there is no quiz 'multihead'; there are: embeddings, ...
     """
     for each in assets.LANGUAGES:
         if flaws := problems(assets.quiz_text(name, each)):

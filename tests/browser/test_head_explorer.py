@@ -17,6 +17,9 @@ from mha_lib.widgets import HeadExplorer, assets
 from tests.browser.accessible import assert_accessible
 from tests.browser.demo_page import DemoPage, open_demo
 
+# test_chapter.py walks through all of them in `make test`.
+pytestmark = pytest.mark.slow
+
 CAT = "The cat sat on the mat"
 LOVE = "Tôi yêu Việt Nam"
 
@@ -447,7 +450,6 @@ def test_arcs_leave_the_word_side_by_side_and_do_not_cross(
         assert nested or right <= other_left or other_right <= left
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nothing_bars_a_reader(dark: bool, tmp_path: Path) -> None:
     demo_of_cat = HeadExplorer(sentence=CAT, language="en")

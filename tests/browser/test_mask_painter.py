@@ -76,7 +76,7 @@ def test_the_page_computes_what_mha_lib_does(demo: DemoPage) -> None:
     fixed = [CAUSAL, ~CAUSAL, torch.zeros(N, N, dtype=torch.bool), window_mask(N, window=1)]
     states = [
         {"mask": mask.tolist(), "length": length, "reading": reading, "when": when}
-        for mask in [*fixed, *(torch.rand(N, N) < chance.random() for _ in range(12))]
+        for mask in [*fixed, *(torch.rand(N, N) < chance.random() for _ in range(4))]
         for length in (N, 3)
         for reading in ("keep", "ignore")
         for when in ("before", "after")
@@ -92,6 +92,7 @@ def test_the_page_computes_what_mha_lib_does(demo: DemoPage) -> None:
         assert_same(page, MaskPainter(**state).result)
 
 
+@pytest.mark.slow
 def test_deeds_in_the_page_do_what_they_do_in_python(demo: DemoPage) -> None:
     python = MaskPainter()
 
@@ -136,6 +137,7 @@ def test_deeds_in_the_page_do_what_they_do_in_python(demo: DemoPage) -> None:
     assert_shown()
 
 
+@pytest.mark.slow
 def test_a_preset_is_right_in_the_reading_that_is_set(demo: DemoPage) -> None:
     button(demo, "ignore (PyTorch)").click()
     assert demo.get("mask") == CAUSAL.tolist()
@@ -152,6 +154,7 @@ def test_a_preset_is_right_in_the_reading_that_is_set(demo: DemoPage) -> None:
     assert demo.get("result")["keep"] == CAUSAL.tolist()
 
 
+@pytest.mark.slow
 def test_the_grid_can_be_used_without_a_mouse(demo: DemoPage) -> None:
     page = demo.page
     stops = page.locator(".mha-boxes input[tabindex='0']")
@@ -178,6 +181,7 @@ def test_the_grid_can_be_used_without_a_mouse(demo: DemoPage) -> None:
     assert demo.get("mask")[0] == [True, False, False, False, False, True]
 
 
+@pytest.mark.slow
 def test_a_row_that_sees_nothing_is_zeros_and_says_so(demo: DemoPage) -> None:
     box(demo, 0, 0).click()
     expect(seen(demo)).to_contain_text("May look at nothing: The. Its weights are zeros here")
@@ -186,6 +190,7 @@ def test_a_row_that_sees_nothing_is_zeros_and_says_so(demo: DemoPage) -> None:
     assert sums[0] == ".00 ≠ 1"
 
 
+@pytest.mark.slow
 def test_what_softmax_is_given(demo: DemoPage) -> None:
     demo.page.locator("summary").click()
     cells = demo.page.locator("details tbody tr").nth(1).locator("td")
@@ -195,6 +200,7 @@ def test_what_softmax_is_given(demo: DemoPage) -> None:
     demo.page.locator("summary").click()
 
 
+@pytest.mark.slow
 def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> None:
     python = MaskPainter(when="after", language="en")
     state = {name: getattr(python, name) for name in (*python.constants, *python.inputs)}
@@ -213,6 +219,7 @@ def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> N
     assert "Rows that no longer sum to 1" in shown
 
 
+@pytest.mark.slow
 def test_every_word_on_the_page_is_the_catalogues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def test_every_number_in_the_page_is_mha_libs(demo: DemoPage) -> None:
     assert_shows(demo, python)
 
 
+@pytest.mark.slow
 def test_the_query_is_worked_out_by_hand(demo: DemoPage) -> None:
     lines = demo.page.locator(".mha-working p")
     expect(lines.nth(0)).to_have_text("q1 = .45 × 0 + .33 × (-1) + .71 × 6 + .18 × 0 = 3.93")
@@ -112,6 +113,7 @@ def test_the_query_is_worked_out_by_hand(demo: DemoPage) -> None:
     expect(lines.nth(0)).to_have_text("q1 = .45 × 0.001 + .33 × (-1) + .71 × 6 + .18 × 0 ≈ 3.93")
 
 
+@pytest.mark.slow
 def test_a_change_says_and_marks_how_far_it_travels(demo: DemoPage) -> None:
     moved = demo.page.locator("td[data-moved]")
     cell(demo, "W_V", 2, 1).fill("2")
@@ -130,6 +132,7 @@ def test_a_change_says_and_marks_how_far_it_travels(demo: DemoPage) -> None:
     expect(seen(demo)).not_to_contain_text("changed")
 
 
+@pytest.mark.slow
 def test_one_matrix_for_both_makes_scores_symmetric_and_sat_looks_at_itself(
     demo: DemoPage,
 ) -> None:
@@ -140,6 +143,7 @@ def test_one_matrix_for_both_makes_scores_symmetric_and_sat_looks_at_itself(
     expect(seen(demo)).to_contain_text("symmetric")
 
 
+@pytest.mark.slow
 def test_all_can_be_done_by_keyboard(demo: DemoPage) -> None:
     words = queries(demo)
     words.nth(SAT).focus()
@@ -162,6 +166,7 @@ def test_all_can_be_done_by_keyboard(demo: DemoPage) -> None:
     expect(cell(demo, "W_Q", 1, 1)).to_have_value("0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", ["", "21", "-"])
 def test_what_is_no_number_is_answered_and_not_used(demo: DemoPage, typed: str) -> None:
     field = cell(demo, "W_K", 1, 2)

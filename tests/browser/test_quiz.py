@@ -11,6 +11,9 @@ from mha_lib.widgets import assets, quiz
 from tests.browser.accessible import assert_accessible
 from tests.browser.demo_page import DemoPage, open_demo, write_site
 
+# test_chapter.py walks through all of them in `make test`.
+pytestmark = pytest.mark.slow
+
 QUESTIONS: list[dict[str, Any]] = assets.quiz_text("multi-head", "en")["questions"]
 RIGHT = {
     each["id"]: each["answer"]
@@ -72,7 +75,6 @@ def test_every_question_is_a_named_group_with_its_choices_in_order(demo: DemoPag
             expect(group.get_by_role(role).nth(place)).to_have_accessible_name(name)
 
 
-@pytest.mark.slow
 def test_every_wrong_answer_has_its_own_explanation(demo: DemoPage) -> None:
     page = demo.page
     for question in QUESTIONS:
@@ -320,7 +322,6 @@ def test_only_the_verdict_that_changed_is_read_out(demo: DemoPage) -> None:
     assert page.evaluate("window.news") == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("dark", "width"), [(True, 1280), (False, 390)])
 def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> None:
     # Over http, because axe reads the stylesheets, which file:// refuses.

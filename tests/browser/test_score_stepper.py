@@ -63,6 +63,7 @@ def test_the_page_computes_what_mha_lib_does(demo: DemoPage) -> None:
             assert result[name] == pytest.approx(value, abs=1e-6), (state, name)
 
 
+@pytest.mark.slow
 def test_the_table_shows_the_result(demo: DemoPage) -> None:
     for state in (OPENING, {"d_k": 4}, {"scale": True, "temperature": 0.25}, {"d_k": 1024}):
         demo.set(**state)
@@ -84,6 +85,7 @@ def read(text: str) -> float:
     return float(text.replace("−", "-"))
 
 
+@pytest.mark.slow
 def test_it_opens_saturated_and_the_scale_frees_it(tmp_path: Path) -> None:
     with open_demo(ScoreStepper(language="en"), tmp_path, over="http") as demo:
         expect(seen(demo)).to_contain_text("Key 5 gets .99, nearly all of the attention")
@@ -95,6 +97,7 @@ def test_it_opens_saturated_and_the_scale_frees_it(tmp_path: Path) -> None:
         expect(seen(demo)).not_to_contain_text("saturated")
 
 
+@pytest.mark.slow
 def test_the_keyboard_does_everything(demo: DemoPage) -> None:
     keyboard = demo.page.keyboard
     width = slider(demo, "width d_k")
@@ -122,6 +125,7 @@ def test_the_keyboard_does_everything(demo: DemoPage) -> None:
     expect(demo.page.locator(".mha-worked [aria-live]")).to_contain_text("Key 1 worked out")
 
 
+@pytest.mark.slow
 def test_a_click_on_a_key_works_it_out(demo: DemoPage) -> None:
     demo.set(d_k=4)
     lines = demo.page.locator(".mha-worked li")
@@ -139,6 +143,7 @@ def test_a_click_on_a_key_works_it_out(demo: DemoPage) -> None:
     expect(lines.nth(0)).to_contain_text("+ 1,020 more products")
 
 
+@pytest.mark.slow
 def test_what_is_worked_out_can_be_redone(demo: DemoPage) -> None:
     """Where it says =, the numbers that stand there give it exactly; where ≈, nearly."""
     for d_k, scale, key in ((4, False, 1), (64, True, 0), (256, True, 3), (1024, False, 2)):
@@ -159,6 +164,7 @@ def test_what_is_worked_out_can_be_redone(demo: DemoPage) -> None:
                 assert value == pytest.approx(read(shown), abs=1e-9 if sign == "=" else 0.011)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "said", "tried"),
     [
@@ -178,6 +184,7 @@ def test_what_was_just_seen_and_what_to_try(
     expect(demo.page.locator(".mha-try")).to_contain_text(tried)
 
 
+@pytest.mark.slow
 def test_what_was_seen_is_not_read_out_again_unchanged(demo: DemoPage) -> None:
     demo.page.evaluate(
         """() => {
@@ -192,12 +199,14 @@ def test_what_was_seen_is_not_read_out_again_unchanged(demo: DemoPage) -> None:
     assert demo.page.evaluate("window.news") == 1
 
 
+@pytest.mark.slow
 def test_a_temperature_between_two_of_the_sliders_own_is_kept(demo: DemoPage) -> None:
     demo.set(temperature=0.7)
     expect(slider(demo, "temperature")).to_have_attribute("aria-valuetext", "0.7")
     assert demo.get("temperature") == 0.7
 
 
+@pytest.mark.slow
 def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> None:
     """Jupyter loads one text, and what it shows comes from Python: nothing is computed there."""
     python = ScoreStepper(d_k=16, key=0, language="en")

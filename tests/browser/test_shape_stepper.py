@@ -16,6 +16,9 @@ from mha_lib.widgets import ShapeStepper
 from tests.browser.accessible import assert_accessible
 from tests.browser.demo_page import DemoPage, open_demo
 
+# test_chapter.py walks through all of them in `make test`.
+pytestmark = pytest.mark.slow
+
 SIZES = ("B", "N", "d_model", "h")
 DIFFERENT = {"B": 3, "N": 5, "d_model": 8, "h": 2}
 
@@ -309,7 +312,6 @@ def test_nothing_vanishes_in_forced_colours(demo: DemoPage) -> None:
     page.emulate_media(forced_colors="none", color_scheme="light")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("dark", "width"), [(True, 1280), (False, 390)])
 def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> None:
     # Over http, because axe reads the stylesheets, which file:// refuses.
