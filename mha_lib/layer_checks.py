@@ -37,15 +37,15 @@ _IN_TORCH = {
 
 
 def refuse_unknown(names: Collection[str]) -> None:
-    """Refuse arguments that the layer has not, and say what torch's are called here.
+    """Refuse the first of arguments that the layer has not, and say what torch's is called here.
 
     >>> refuse_unknown(["need_weights"])
     Traceback (most recent call last):
     TypeError: the layer takes no need_weights; call with trace=True and read .weights
     """
-    for name in names:
-        way_out = _IN_TORCH.get(name, "help(MultiHeadAttention.forward) says what it takes")
-        raise TypeError(f"the layer takes no {name}; {way_out}")
+    name = next(iter(names))
+    way_out = _IN_TORCH.get(name, "help(MultiHeadAttention.forward) says what it takes")
+    raise TypeError(f"the layer takes no {name}; {way_out}")
 
 
 def check_layer_inputs(

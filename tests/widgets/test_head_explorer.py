@@ -8,11 +8,11 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given, settings
-from traitlets import TraitError
 
 from mha_lib import hand_set
 from mha_lib.hand_set import Sentence, Word
 from mha_lib.widgets import HeadExplorer
+from tests.widgets.refusals import assert_refused
 
 CAT = "The cat sat on the mat"
 LOVE = "Tôi yêu Việt Nam"
@@ -143,14 +143,7 @@ BAD = [
 
 @pytest.mark.parametrize(("name", "value", "message"), BAD)
 def test_bad_values_are_refused_with_the_way_out(name: str, value: Any, message: str) -> None:
-    demo = HeadExplorer()
-    before = getattr(demo, name)
-    with pytest.raises(TraitError) as refused:
-        setattr(demo, name, value)
-    assert message in str(refused.value)
-    assert getattr(demo, name) == before
-    with pytest.raises(TraitError):
-        HeadExplorer(**{name: value})
+    assert_refused(HeadExplorer, name, value, message)
 
 
 def test_the_hand_set_heads_refuse_what_they_do_not_know() -> None:

@@ -9,11 +9,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from torch import Tensor
-from traitlets import TraitError
 
 from mha_lib import causal_mask, from_ignore_mask, hand_set, key_mask_from_lengths, window_mask
 from mha_lib.widgets import MaskPainter
 from mha_lib.widgets.mask_painter import GAIN, HEAD, SENTENCE
+from tests.widgets.refusals import assert_refused
 
 N = 6
 CAUSAL = causal_mask(N)
@@ -103,14 +103,7 @@ BAD = [
 
 @pytest.mark.parametrize(("name", "value", "message"), BAD)
 def test_bad_values_are_refused_with_the_way_out(name: str, value: Any, message: str) -> None:
-    demo = MaskPainter()
-    before = getattr(demo, name)
-    with pytest.raises(TraitError) as refused:
-        setattr(demo, name, value)
-    assert message in str(refused.value)
-    assert getattr(demo, name) == before
-    with pytest.raises(TraitError):
-        MaskPainter(**{name: value})
+    assert_refused(MaskPainter, name, value, message)
 
 
 def test_the_fallback_shows_weights_and_sums_without_words_of_ours() -> None:

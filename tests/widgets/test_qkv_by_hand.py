@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from traitlets import TraitError
 
 from mha_lib.widgets import QkvByHand, qkv_by_hand
+from tests.widgets.refusals import assert_refused
 
 CHAPTER = Path(__file__).resolve().parents[2] / "book" / "en" / "query-key-value.md"
 CAT, SAT, ON, MAT = range(4)
@@ -85,12 +85,7 @@ BAD = [
 
 @pytest.mark.parametrize(("name", "value", "message"), BAD)
 def test_bad_values_are_refused_with_the_way_out(name: str, value: Any, message: str) -> None:
-    demo = QkvByHand()
-    before = getattr(demo, name)
-    with pytest.raises(TraitError) as refused:
-        setattr(demo, name, value)
-    assert message in str(refused.value)
-    assert getattr(demo, name) == before
+    assert_refused(QkvByHand, name, value, message)
 
 
 def test_the_fallback_shows_the_opening_row_without_words_of_ours() -> None:

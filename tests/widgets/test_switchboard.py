@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from traitlets import TraitError
 
 from mha_lib import attention, causal_mask
 from mha_lib.widgets import Switchboard
 from mha_lib.widgets.switchboard import GAIN, KINDS, SOURCE, TARGET
+from tests.widgets.refusals import assert_refused
 
 S, N = len(SOURCE), len(TARGET)
 SIZES = {"encoder": (S, S), "decoder": (N, N), "cross": (N, S)}
@@ -120,14 +120,7 @@ BAD = [
 
 @pytest.mark.parametrize(("name", "value", "message"), BAD)
 def test_bad_values_are_refused_with_the_way_out(name: str, value: Any, message: str) -> None:
-    demo = Switchboard()
-    before = getattr(demo, name)
-    with pytest.raises(TraitError) as refused:
-        setattr(demo, name, value)
-    assert message in str(refused.value)
-    assert getattr(demo, name) == before
-    with pytest.raises(TraitError):
-        Switchboard(**{name: value})
+    assert_refused(Switchboard, name, value, message)
 
 
 def test_the_fallback_shows_the_weights_without_words_of_ours() -> None:
