@@ -14,6 +14,7 @@ from mha_lib.cache import KVCache
 from mha_lib.tensor_checks import (
     AUTOCAST_DTYPES,
     DTYPES,
+    autocast_is_on,
     check_dtype,
     check_mask,
     check_same_device,
@@ -291,9 +292,8 @@ def _dtypes_meet(x: Tensor, other: Tensor) -> bool:
     """Whether a product can take both, on the device of `x`."""
     if x.dtype == other.dtype:
         return True
-    kind = x.device.type
-    autocast_is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    return autocast_is_on and x.dtype in AUTOCAST_DTYPES and other.dtype in AUTOCAST_DTYPES
+    both = x.dtype in AUTOCAST_DTYPES and other.dtype in AUTOCAST_DTYPES
+    return both and autocast_is_on(x.device.type)
 
 
 def _not_given(name: str, source: str, x: Tensor, width_name: str, width: int) -> str:

@@ -215,7 +215,8 @@ class MultiHeadAttention(nn.Module):
             # Lay the heads side by side and let W_O mix them.
             concat = merge_heads(head_out)  # (B, h, L, d_k) -> (B, L, h*d_k)
             concat = edited(edit, "concat", concat)
-            output: Tensor = self.out_proj(concat)  # (B, L, h*d_k) -> (B, L, d_model)
+            out_proj = self.out_proj
+            output: Tensor = out_proj(concat)  # (B, L, h*d_k) -> (B, L, d_model)
             output = edited(edit, "output", output)
             if check_finite:
                 check_finite_steps({"concat": concat, "output": output})
@@ -225,8 +226,7 @@ class MultiHeadAttention(nn.Module):
             raise
         if isinstance(heads, Tensor) or not trace:
             return output
-        weight = float_weight(self.out_proj)
-        return MultiHeadTrace(*heads[:-1], head_out, output, concat, weight)
+        return MultiHeadTrace(*heads[:-1], head_out, output, concat, float_weight(out_proj))
 
     def _project(
         self, query: Tensor, key: Tensor, value: Tensor, before: int

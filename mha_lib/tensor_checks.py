@@ -15,6 +15,17 @@ AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 DTYPES = (*AUTOCAST_DTYPES, torch.float64)
 
 
+def autocast_is_on(device_type: str) -> bool:
+    """Whether torch.autocast narrows products on this kind of device now.
+
+    >>> with torch.autocast("cpu"):
+    ...     autocast_is_on("cpu")
+    True
+    """
+    available = torch.amp.is_autocast_available(device_type)
+    return available and torch.is_autocast_enabled(device_type)
+
+
 def check_tensor(name: str, x: Tensor) -> Tensor:
     """Return `x` if it is a tensor.
 

@@ -28,7 +28,7 @@ _HEAD_STEPS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class AttentionTrace:
     """Every step of one call of `attention()`.
 
@@ -71,6 +71,12 @@ class AttentionTrace:
     )
 
     STEP_NAMES: ClassVar[tuple[str, ...]] = tuple(step.name for step in STEPS[:-1])
+
+    def __init__(self, *fields: Tensor | None) -> None:
+        """Keep the fields, in their order."""
+        # All at once: the __init__ of a frozen dataclass sets them one by one, and a small layer
+        # would wait for that as long as for a product.
+        vars(self).update(zip(self.__match_args__, fields, strict=True))
 
     def check_finite(self) -> None:
         """Refuse the first step that holds NaN or infinity; -inf may stand for a hidden key.
@@ -151,7 +157,7 @@ def check_finite_steps(steps: Mapping[str, Tensor]) -> None:
             )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class MultiHeadTrace(AttentionTrace):
     """Every step of one call of `MultiHeadAttention`.
 

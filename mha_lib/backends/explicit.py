@@ -5,7 +5,6 @@ of a query and key, d_v width of a value.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from mha_lib.backends.call import Call
+from mha_lib.tensor_checks import autocast_is_on
 
 WIDE = torch.float32
 """The narrowest numbers that scores and weights are computed in."""
@@ -50,42 +50,50 @@ def explicit(call: Call, edit: Edit | None = None) -> Steps:
             [0.3333, 0.3333, 0.3333, 0.0000],
             [0.2500, 0.2500, 0.2500, 0.2500]])
     """
+    kind = call.query.device.type
+    if not autocast_is_on(kind):
+        return _steps(call, edit)
+    with torch.autocast(kind, enabled=False):  # it would narrow the scores again
+        return _steps(call, edit)
+
+
+def _steps(call: Call, edit: Edit | None) -> Steps:
+    """Do what `explicit` says."""
     q = edited(edit, "q", call.query)  # (B, h, L, d_k)
     k = edited(edit, "k", call.key)  # (B, h_kv, S, d_k)
     v = edited(edit, "v", call.value)  # (B, h_kv, S, d_v)
     # keep: which keys each query may look at. blind: the queries that may look at none.
     keep, blind = call.visible_keys()  # (B, h, L, S) and (B, h, L, 1), or None: nothing hidden
     query, key, value = q, k, v
-    groups = call.groups
-    if groups > 1:
+    if (groups := call.groups) > 1:
         # Each key head once for each of the query heads that share it.
         key = k.repeat_interleave(groups, dim=1)  # (B, h_kv, S, d_k) -> (B, h, S, d_k)
         value = v.repeat_interleave(groups, dim=1)  # (B, h_kv, S, d_v) -> (B, h, S, d_v)
     if q.dtype.itemsize < WIDE.itemsize:
         query, key, value = query.to(WIDE), key.to(WIDE), value.to(WIDE)
-    with _without_autocast(q.device):
-        # How well does each query fit each key? (The scale is 1/sqrt(d_k) unless given.)
-        # (The scale goes to the queries, which are fewer numbers than the scores.)
-        scores = (query * call.scale) @ key.mT  # (B, h, L, S)
-        if call.softcap is not None:
-            scores = call.softcap * torch.tanh(scores / call.softcap)  # (B, h, L, S)
-        scores = edited(edit, "scores", scores)
 
-        # exp(-inf) = 0: what is hidden here gets no weight below.
-        bias = call.bias_as(scores.dtype)
-        masked_scores = scores if bias is None else scores + bias
-        if keep is not None:
-            masked_scores = masked_scores.masked_fill(~keep, -torch.inf)  # (B, h, L, S)
-        masked_scores = edited(edit, "masked_scores", masked_scores)
+    # How well does each query fit each key? (The scale is 1/sqrt(d_k) unless given.)
+    # (The scale goes to the queries, which are fewer numbers than the scores.)
+    scores = (query * call.scale) @ key.mT  # (B, h, L, S)
+    if call.softcap is not None:
+        scores = call.softcap * torch.tanh(scores / call.softcap)  # (B, h, L, S)
+    scores = edited(edit, "scores", scores)
 
-        # Each row of scores becomes a row of weights, which sum to 1.
-        weights = _softmax(masked_scores, blind)  # (B, h, L, S)
-        if call.dropout:
-            weights = F.dropout(weights, call.dropout)
-        weights = edited(edit, "weights", weights)
+    # exp(-inf) = 0: what is hidden here gets no weight below.
+    bias = call.bias_as(scores.dtype)
+    masked_scores = scores if bias is None else scores + bias
+    if keep is not None:
+        masked_scores = masked_scores.masked_fill(~keep, -torch.inf)  # (B, h, L, S)
+    masked_scores = edited(edit, "masked_scores", masked_scores)
 
-        # Each query gets the mean of the values, by its weights.
-        head_out = weights @ value  # (B, h, L, d_v)
+    # Each row of scores becomes a row of weights, which sum to 1.
+    weights = _softmax(masked_scores, blind)  # (B, h, L, S)
+    if call.dropout:
+        weights = F.dropout(weights, call.dropout)
+    weights = edited(edit, "weights", weights)
+
+    # Each query gets the mean of the values, by its weights.
+    head_out = weights @ value  # (B, h, L, d_v)
     if head_out.dtype != q.dtype:
         head_out = head_out.to(q.dtype)
     head_out = edited(edit, "head_out", head_out)
@@ -130,11 +138,3 @@ def _softmax(masked_scores: Tensor, blind: Tensor | None) -> Tensor:
         return masked_scores.softmax(dim=-1)
     # A row of -inf would divide 0 by 0, forward and backward: softmax zeros in its place.
     return masked_scores.masked_fill(blind, 0.0).softmax(dim=-1).masked_fill(blind, 0.0)
-
-
-def _without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Keep autocast from narrowing the scores again, where it is on."""
-    kind = device.type
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-        return torch.autocast(kind, enabled=False)
-    return nullcontext()
