@@ -14,6 +14,7 @@ if find_spec("anywidget") is None:
 
 from mha_lib.widgets.assets import site_assets
 from mha_lib.widgets.base import CourseWidget
+from mha_lib.widgets.embedding_map import EmbeddingMap
 from mha_lib.widgets.head_explorer import HeadExplorer
 from mha_lib.widgets.mask_painter import MaskPainter
 from mha_lib.widgets.qkv_by_hand import QkvByHand
@@ -27,6 +28,7 @@ from mha_lib.widgets.word_order import WordOrder
 
 __all__ = [
     "CourseWidget",
+    "EmbeddingMap",
     "HeadExplorer",
     "MaskPainter",
     "QkvByHand",
