@@ -21,6 +21,7 @@ from mha_lib.widgets.qkv_by_hand import QkvByHand
 from mha_lib.widgets.quiz import quiz
 from mha_lib.widgets.score_stepper import ScoreStepper
 from mha_lib.widgets.shape_stepper import ShapeStepper
+from mha_lib.widgets.soft_lookup import SoftLookup
 from mha_lib.widgets.softmax_refresher import SoftmaxRefresher
 from mha_lib.widgets.switchboard import Switchboard
 from mha_lib.widgets.tiled_softmax import TiledSoftmax
@@ -34,6 +35,7 @@ __all__ = [
     "QkvByHand",
     "ScoreStepper",
     "ShapeStepper",
+    "SoftLookup",
     "SoftmaxRefresher",
     "Switchboard",
     "TiledSoftmax",

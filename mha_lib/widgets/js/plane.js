@@ -14,7 +14,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 /** The picture's side, its field from edge to edge, and a letter's size, all in its own units. */
 const [SIDE, LEFT, RIGHT, TOP, BOTTOM] = [360, 24, 354, 6, 336];
-const [LINE, LETTER, DOT, RING] = [16, 7.8, 5, 9];
+const [LINE, LETTER, DOT, RING] = [16, 8.4, 5, 9];
 /** Dots that are closer than this are one to the eye. */
 const SAME = 3;
 
@@ -116,7 +116,10 @@ function freeBox([x, y], width, taken) {
     top: middle - LINE / 2,
     bottom: middle + LINE / 2,
   }));
-  const inside = boxes.filter((box) => box.left >= LEFT && box.right <= RIGHT && box.top >= TOP && box.bottom <= BOTTOM);
+  // A name keeps off the sides' lines.
+  const inside = boxes.filter(
+    (box) => box.left >= LEFT + 4 && box.right <= RIGHT - 4 && box.top >= TOP && box.bottom <= BOTTOM,
+  );
   const apart = (a, b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
   return inside.find((box) => taken.every((other) => apart(box, other))) ?? inside[0] ?? boxes[0];
 }
