@@ -17,6 +17,7 @@ from mha_lib.widgets.base import CourseWidget
 from mha_lib.widgets.embedding_map import EmbeddingMap
 from mha_lib.widgets.head_explorer import HeadExplorer
 from mha_lib.widgets.mask_painter import MaskPainter
+from mha_lib.widgets.patch_attention import PatchAttention
 from mha_lib.widgets.qkv_by_hand import QkvByHand
 from mha_lib.widgets.quiz import quiz
 from mha_lib.widgets.score_stepper import ScoreStepper
@@ -32,6 +33,7 @@ __all__ = [
     "EmbeddingMap",
     "HeadExplorer",
     "MaskPainter",
+    "PatchAttention",
     "QkvByHand",
     "ScoreStepper",
     "ShapeStepper",

@@ -9,7 +9,7 @@ from typing import Any
 import ipywidgets
 import pytest
 
-from mha_lib import hand_set
+from mha_lib import hand_set, picture
 from mha_lib.widgets import (
     CourseWidget,
     HeadExplorer,
@@ -135,6 +135,7 @@ MADE_FROM_DATA = {
         "meaning": hand_set.MEANINGS,
         "gloss": [sentence.language for sentence in hand_set.SENTENCES.values()],
     },
+    "patch_attention": {"word": picture.COLOURS},
     "shape_stepper": {
         "step": shape_stepper.STEPS,
         "does": shape_stepper.STEPS,
