@@ -161,6 +161,34 @@ def test_it_can_be_used_without_a_mouse(demo: DemoPage) -> None:
 
 
 @pytest.mark.slow
+def test_between_two_sentences_each_weight_is_a_line(demo: DemoPage) -> None:
+    """It is a picture of the table, and clicks on its words do what the table's buttons do."""
+    expect(demo.page.locator(".mha-links")).to_have_attribute("aria-hidden", "true")
+
+    def drawn_widths() -> list[float]:
+        return demo.page.locator(".mha-links [data-selected] path").evaluate_all(
+            "paths => paths.map(path => parseFloat(path.style.strokeWidth))"
+        )
+
+    def assert_drawn(python: Switchboard) -> None:
+        row = torch.tensor(python.result["weights"][python.query])
+        widths = torch.tensor(drawn_widths())
+        torch.testing.assert_close(widths / widths.sum(), row, atol=1e-3, rtol=0)
+
+    assert_drawn(Switchboard())
+    demo.page.locator(".mha-links").get_by_text("đen").click()
+    assert_drawn(Switchboard(query=3))
+    assert demo.get("query") == 3
+    row = demo.page.locator(".mha-heatmap tbody tr").nth(3)
+    expect(row).to_have_attribute("aria-current", "true")
+    slider(demo).fill("2")
+    expect(demo.page.locator(".mha-links g")).to_have_count(2)
+    for kind in (ENCODER, MASKED):  # within one sentence there is nothing between
+        button(demo, kind).click()
+        expect(demo.page.locator(".mha-links")).to_have_count(0)
+
+
+@pytest.mark.slow
 def test_each_word_is_said_in_its_language(demo: DemoPage) -> None:
     spoken = seen(demo).locator("em")
     languages = spoken.evaluate_all("all => all.map(word => [word.textContent, word.lang])")

@@ -16,6 +16,7 @@
 
 import { attention, matmul } from "./attention.js";
 import { heatmap } from "./heatmap.js";
+import { links } from "./links.js";
 import { switchboardSayings } from "./switchboard_sayings.js";
 import { freshId, liveLine, make, rich, root, say, scrollBox, translator } from "./ui.js";
 
@@ -65,6 +66,7 @@ function render({ model, el }) {
   const slider = writtenSlider(t, recipe, (written) => change({ written }));
   const sides = SIDES.map((side) => sideBox(t, recipe, side));
   const tryThis = make("p", { class: "mha-try" });
+  const linksPlace = make("div");
   const tablePlace = make("div");
   const seen = liveLine();
 
@@ -74,6 +76,7 @@ function render({ model, el }) {
     tryThis,
     make("div", { class: "mha-row" }, kinds.element, slider.element),
     make("div", { class: "mha-sides" }, ...sides.map((each) => each.element)),
+    linksPlace,
     make("div", { class: "mha-view" }, tablePlace, seen),
     make("p", { class: "mha-note" }, rich(t("note"))),
   );
@@ -81,7 +84,7 @@ function render({ model, el }) {
   el.append(demo);
 
   // A table has one part per word, so other words get a new one; else the focus would be lost.
-  let [table, drawnFor] = [null, ""];
+  let [table, between, drawnFor] = [null, null, ""];
 
   function draw() {
     /** @type {Result} */
@@ -95,11 +98,15 @@ function render({ model, el }) {
 
     const openFor = `${kind} ${asking.length}`;
     if (drawnFor !== openFor) {
-      table = weightsTable(t, recipe, now, (place) => change({ query: place }));
+      const choose = (place) => change({ query: place });
+      table = weightsTable(t, recipe, now, choose);
       tablePlace.replaceChildren(table.element);
+      between = asks === answers ? null : betweenSentences(recipe, now, choose);
+      linksPlace.replaceChildren(...(between ? [between.element] : []));
       drawnFor = openFor;
     }
     table.show(now);
+    between?.show(now.weights, query);
     kinds.show(kind);
     slider.show(written);
     for (const side of sides) side.show(now, written);
@@ -163,6 +170,16 @@ function sideBox(t, recipe, side) {
       element.dataset.part = role;
     },
   };
+}
+
+/** Two sentences: lines from the words that ask to those that answer. */
+function betweenSentences(recipe, { asks, answers, asking, answering }, choose) {
+  const [one, other] = [asks, answers].map((side) => recipe.sentences[side].language);
+  return links({
+    asking: { words: asking, language: one },
+    answering: { words: answering, language: other },
+    choose,
+  });
 }
 
 /** The weights: a row for each word that asks, a column for each that answers. */
