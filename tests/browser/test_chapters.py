@@ -26,7 +26,8 @@ def test_demos_start_and_the_page_is_for_everybody(
     page = new_page(**LOOKS[look])
     page.goto(f"{http_site}{EDITION}/{chapter}.html")
     demos = page.locator(".mha-demo").all()
-    assert len(demos) >= 2  # one that answers the question, and the quiz
+    # One that answers the question, and the quiz. PyTorch's layer is read beside code instead.
+    assert len(demos) >= (1 if chapter == "pytorch" else 2)
     for demo in demos:
         demo.scroll_into_view_if_needed()
         expect(demo).to_have_attribute("data-ready", "", timeout=20_000)

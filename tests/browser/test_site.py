@@ -21,6 +21,8 @@ CHAPTERS = (
     "multi-head",
     "masking",
     "transformer",
+    "pictures",
+    "pytorch",
     "long-sequences",
 )
 PAGES = ("index", *CHAPTERS, EXERCISE, "questions", "glossary", "references", "search")
