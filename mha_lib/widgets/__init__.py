@@ -26,6 +26,7 @@ from mha_lib.widgets.soft_lookup import SoftLookup
 from mha_lib.widgets.softmax_refresher import SoftmaxRefresher
 from mha_lib.widgets.switchboard import Switchboard
 from mha_lib.widgets.tiled_softmax import TiledSoftmax
+from mha_lib.widgets.word_by_word import WordByWord
 from mha_lib.widgets.word_order import WordOrder
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "SoftmaxRefresher",
     "Switchboard",
     "TiledSoftmax",
+    "WordByWord",
     "WordOrder",
     "quiz",
     "site_assets",
