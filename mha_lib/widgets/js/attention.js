@@ -5,9 +5,14 @@
  * S keys), h heads, d_k columns per head, d_model = h * d_k. In a mask, true means keep.
  *
  * @typedef {number[][]} Matrix
- * @typedef {{mask?: boolean[][], causal?: boolean, scale?: number}} Options
- *   mask: (L, S); causal: no query sees later keys, the last query sees all of them;
- *   scale: what scores are multiplied by, 1 / sqrt(d_k) unless given.
+ * @typedef {object} Options
+ * @property {boolean[][]} [mask] (L, S)
+ * @property {Matrix} [bias] (L, S), added to the scores; -Infinity hides
+ * @property {boolean} [causal] no query sees later keys; the last query stands beside the last key
+ * @property {number|[?number, ?number]} [window] how many keys a query sees on each side of the one
+ *   beside it; two are (left, right), and null is no limit
+ * @property {number} [scale] what scores are multiplied by, 1 / sqrt(d_k) unless given
+ * @property {number} [softcap] squeezes the scores between -softcap and softcap, before the bias
  */
 
 /** Rows become columns: (n, m) -> (m, n). @param {Matrix} matrix @returns {Matrix} */
@@ -53,6 +58,7 @@ export function softmax(scores) {
 
 /**
  * Scaled dot-product attention: softmax(Q K^T / sqrt(d_k)) V.
+ * A key is used where mask, bias, causal and window all allow it.
  * @param {Matrix} query (L, d_k)
  * @param {Matrix} key (S, d_k)
  * @param {Matrix} value (S, d_v)
@@ -60,16 +66,22 @@ export function softmax(scores) {
  * @returns {{scores: Matrix, masked_scores: Matrix, weights: Matrix, head_out: Matrix}}
  *   scores, masked_scores and weights: (L, S); head_out: (L, d_v)
  */
-export function attention(query, key, value, { mask, causal = false, scale } = {}) {
+export function attention(query, key, value, options = {}) {
+  const { mask, bias, causal = false, window, scale, softcap } = options;
   const factor = scale ?? 1 / Math.sqrt(query[0].length);
-  const scores = matmul(query, transpose(key)).map((row) => row.map((dot) => dot * factor)); // (L, S)
-  const lastSeen = key.length - query.length;
-  const masked_scores = scores.map((row, i) =>
-    row.map((score, j) => {
-      const kept = (!mask || mask[i][j]) && (!causal || j <= i + lastSeen);
-      return kept ? score : -Infinity;
-    }),
-  );
+  const squeeze = (score) => (softcap ? softcap * Math.tanh(score / softcap) : score);
+  const scores = matmul(query, transpose(key)).map((row) => row.map((dot) => squeeze(dot * factor))); // (L, S)
+
+  const [left, right] = Array.isArray(window) ? window : [window, window];
+  const before = left ?? Infinity;
+  const after = causal ? 0 : (right ?? Infinity);
+  const masked_scores = scores.map((row, i) => {
+    const beside = i + key.length - query.length; // the key that stands beside query i
+    return row.map((score, j) => {
+      const kept = (!mask || mask[i][j]) && beside - before <= j && j <= beside + after;
+      return kept ? score + (bias ? bias[i][j] : 0) : -Infinity;
+    });
+  }); // (L, S)
   const weights = masked_scores.map(softmax); // (L, S)
   return { scores, masked_scores, weights, head_out: matmul(weights, value) };
 }
@@ -80,17 +92,18 @@ function columns(matrix, start, count) {
 }
 
 /**
- * Multi-head self-attention without biases, with every stage kept.
+ * Multi-head self-attention, with every stage kept. The projections have no biases.
  * @param {Matrix} x (N, d_model)
  * @param {{W_Q: Matrix, W_K: Matrix, W_V: Matrix, W_O: Matrix}} projections
- *   each (d_model, d_model), multiplied from the right: Q = X W_Q
+ *   each (d_model, d_model), multiplied from the right: Q = X W_Q. With W_K and W_V only
+ *   h_kv * d_k wide, h / h_kv neighbouring heads share a key head
  * @param {number} numHeads h
  * @param {Options} [options] the same mask for every head
  * @returns {{
  *   q: Matrix[], k: Matrix[], v: Matrix[], scores: Matrix[], masked_scores: Matrix[],
  *   weights: Matrix[], head_out: Matrix[], concat: Matrix, output: Matrix,
  *   contributions: Matrix[]}}
- *   q, k, v, head_out: (h, N, d_k); scores, masked_scores, weights: (h, N, N);
+ *   q, head_out: (h, N, d_k); k, v: (h_kv, N, d_k); scores, masked_scores, weights: (h, N, N);
  *   concat, output: (N, d_model); contributions: (h, N, d_model), which sum to output
  */
 export function multiHeadAttention(x, { W_Q, W_K, W_V, W_O }, numHeads, options = {}) {
@@ -99,18 +112,27 @@ export function multiHeadAttention(x, { W_Q, W_K, W_V, W_O }, numHeads, options 
     throw new RangeError(`d_model=${width} is not divisible by h=${numHeads}`);
   }
   const headDim = width / numHeads;
-  const heads = Array.from({ length: numHeads }, (_, head) => head * headDim);
-  const split = (matrix) => heads.map((start) => columns(matrix, start, headDim)); // (h, N, d_k)
+  const shared = width / W_K[0].length; // query heads to a key head, h / h_kv
+  if (!Number.isInteger(shared) || numHeads % shared !== 0) {
+    throw new RangeError(`W_K is ${W_K[0].length} wide: h=${numHeads} heads cannot share it equally`);
+  }
+  const split = (matrix) => {
+    const starts = matrix[0].map((_, column) => column).filter((column) => column % headDim === 0);
+    return starts.map((start) => columns(matrix, start, headDim)); // (heads, N, d_k)
+  };
 
   const [q, k, v] = [W_Q, W_K, W_V].map((projection) => split(matmul(x, projection)));
-  const views = q.map((_, head) => attention(q[head], k[head], v[head], options));
+  const views = q.map((query, head) => {
+    const group = Math.floor(head / shared);
+    return attention(query, k[group], v[group], options);
+  });
   const stage = (name) => views.map((view) => view[name]);
 
   const head_out = stage("head_out"); // (h, N, d_k)
   const concat = x.map((_, i) => head_out.flatMap((out) => out[i])); // (N, d_model)
   // A head owns d_k rows of W_O: what it adds to the output depends on no other head.
   const contributions = head_out.map((out, head) =>
-    matmul(out, W_O.slice(heads[head], heads[head] + headDim)),
+    matmul(out, W_O.slice(head * headDim, (head + 1) * headDim)),
   ); // (h, N, d_model)
   return {
     q,

@@ -20,7 +20,7 @@
  * @property {?string} turned the pattern that this mask is turned round
  */
 
-import { attention, softmax } from "./attention.js";
+import { attention } from "./attention.js";
 import { maskGrid } from "./mask_grid.js";
 import { PATTERNS, flipped, keptBy, patternOf } from "./mask_patterns.js";
 import { sayings } from "./mask_sayings.js";
@@ -39,10 +39,10 @@ export function compute({ recipe, length, reading, when, mask }) {
   // Padding has no features, so its queries and keys are zeros.
   const padded = (rows) => rows.map((row, i) => (i < length ? row : row.map(() => 0)));
   const [query, key] = [padded(recipe.queries), padded(recipe.keys)]; // (N, d_k)
-  const scores = attention(query, key, key).scores; // (N, N)
-  const weights = weigh(scores, keep, when);
-  const changed = scores.map((row, i) => row.map((score, j) => (keep[i][j] ? score : score + 1)));
-  const others = weigh(changed, keep, when);
+  const { scores } = attention(query, key, key); // (N, N)
+  const weights = weigh(query, key, keep, when);
+  const risen = keep.map((row) => row.map((kept) => (kept ? 0 : 1))); // (N, N)
+  const others = weigh(query, key, keep, when, risen);
   const numbers = keep.map((_, i) => i);
   return {
     length,
@@ -55,12 +55,11 @@ export function compute({ recipe, length, reading, when, mask }) {
   };
 }
 
-/** The softmax of each row, with the mask in its right place, or in its wrong one. */
-function weigh(scores, keep, when) {
-  if (when === "before") {
-    return scores.map((row, i) => softmax(row.map((score, j) => (keep[i][j] ? score : -Infinity))));
-  }
-  return scores.map((row, i) => softmax(row).map((weight, j) => (keep[i][j] ? weight : 0)));
+/** The weights, (N, N), with the mask in its right place, or in its wrong one. */
+function weigh(query, key, keep, when, bias) {
+  if (when === "before") return attention(query, key, key, { mask: keep, bias }).weights;
+  const { weights } = attention(query, key, key, { bias });
+  return weights.map((row, i) => row.map((weight, j) => (keep[i][j] ? weight : 0)));
 }
 
 function render({ model, el }) {

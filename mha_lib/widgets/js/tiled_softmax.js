@@ -21,7 +21,7 @@
  * @property {Running} plain all keys at once
  */
 
-import { softmax } from "./attention.js";
+import { attention } from "./attention.js";
 import { add, drawRunning, drawStrip, drawWork, show, three } from "./tiled_tables.js";
 import { freshId, liveLine, make, rich, root, say, scrollBox, translator } from "./ui.js";
 
@@ -55,7 +55,9 @@ export function compute({ recipe, order, tile }) {
   }
   const most = Math.max(...scores);
   const total = add(scores.map((score) => Math.exp(score - most)));
-  const output = dot(softmax(scores), values);
+  // A query [1] against keys [score]: attention to all of them at once.
+  const [k, v] = [scores, values].map((all) => all.map((each) => [each])); // (S, 1) each
+  const [[output]] = attention([[1]], k, v, { scale: 1 }).head_out; // (1, 1)
   return { ...result, plain: { maximum: most, sum: total, weighted: output * total, output } };
 }
 
