@@ -154,6 +154,7 @@ class ModelSizes:
         patch_dim: How many numbers a patch of an image has; 0 for text.
         head_out: Outputs of the layer that reads the first token: BERT's pooler, ViT's classes.
         generates: Looks back only, and predicts the next token with the token table.
+        num_kv_heads: Key heads in each layer; as many as heads unless given.
 
     >>> MODELS["gpt3"].layers * MODELS["gpt3"].num_heads  # heads in all
     9216
@@ -169,6 +170,7 @@ class ModelSizes:
     patch_dim: int = 0
     head_out: int = 0
     generates: bool = False
+    num_kv_heads: int | None = None
 
 
 def _bert(layers: int, d_model: int, h: int) -> ModelSizes:
@@ -209,12 +211,16 @@ MODELS = {
 
 
 def model_cost(
-    model: str, *, seq: int | None = None, batch: int = 1, bytes_per_number: int = 4
+    model: str | ModelSizes,
+    *,
+    seq: int | None = None,
+    batch: int = 1,
+    bytes_per_number: int = 4,
 ) -> Cost:
     """Count what a whole model costs.
 
     Args:
-        model: A name in `MODELS`.
+        model: A name in `MODELS`, or sizes of your own.
         seq: How many tokens, N; as many as the model has positions unless given.
         batch: How many sequences, B.
         bytes_per_number: 4 for float32, 2 for float16 and bfloat16.
@@ -230,18 +236,30 @@ def model_cost(
     ...     print(round(cost.product_flops / cost.forward_flops, 2))
     0.02
     0.13
+    >>> from dataclasses import replace
+    >>> grouped = replace(MODELS["gpt3"], num_kv_heads=8)  # one that never was
+    >>> model_cost("gpt3").kv_cache_bytes // model_cost(grouped).kv_cache_bytes
+    12
     """
-    if model not in list(MODELS):
+    if not isinstance(model, ModelSizes) and model not in list(MODELS):
         raise ValueError(f"model={model!r} is not known; use {either(list(MODELS))}")
-    sizes = MODELS[model]
+    sizes = model if isinstance(model, ModelSizes) else MODELS[model]
     N = sizes.positions if seq is None else check_size("seq", seq)
     if sizes.positions < N:
+        name = "these sizes" if isinstance(model, ModelSizes) else model
         raise ValueError(
-            f"seq={N} is more than the {sizes.positions} positions of {model}; use "
+            f"seq={N} is more than the {sizes.positions} positions of {name}; use "
             f"{sizes.positions} or fewer, or count a layer, which has no such limit: layer_cost"
         )
     d_model, h, layers = sizes.embed_dim, sizes.num_heads, sizes.layers
-    layer = layer_cost(d_model, h, seq=N, batch=batch, bytes_per_number=bytes_per_number)
+    layer = layer_cost(
+        d_model,
+        h,
+        num_kv_heads=sizes.num_kv_heads,
+        seq=N,
+        batch=batch,
+        bytes_per_number=bytes_per_number,
+    )
 
     mlp = 2 * d_model * 4 * d_model  # the weights of its two matrices
     block = layer.parameters + mlp + 5 * d_model + 2 * 2 * d_model  # biases; two LayerNorms

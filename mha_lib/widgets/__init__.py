@@ -14,6 +14,7 @@ if find_spec("anywidget") is None:
 
 from mha_lib.widgets.assets import site_assets
 from mha_lib.widgets.base import CourseWidget
+from mha_lib.widgets.cost_explorer import CostExplorer
 from mha_lib.widgets.embedding_map import EmbeddingMap
 from mha_lib.widgets.head_explorer import HeadExplorer
 from mha_lib.widgets.mask_painter import MaskPainter
@@ -30,6 +31,7 @@ from mha_lib.widgets.word_by_word import WordByWord
 from mha_lib.widgets.word_order import WordOrder
 
 __all__ = [
+    "CostExplorer",
     "CourseWidget",
     "EmbeddingMap",
     "HeadExplorer",

@@ -153,7 +153,11 @@ class RealModel(nn.Module):
             {
                 "norm1": nn.LayerNorm(d_model),
                 "attention": MultiHeadAttention(
-                    d_model, heads, causal=self.sizes.generates, backend="explicit"
+                    d_model,
+                    heads,
+                    num_kv_heads=self.sizes.num_kv_heads,
+                    causal=self.sizes.generates,
+                    backend="explicit",
                 ),
                 "norm2": nn.LayerNorm(d_model),
                 "mlp": nn.Sequential(
@@ -205,6 +209,22 @@ def test_a_model_multiplies_what_torch_counts(name, layers, monkeypatch):
     # An image needs no gradient; a table of tokens does.
     patches = 2 * 2 * 196 * 768 * 768 if sizes.patch_dim else 0
     assert flops(module, given, training=True) == cost.training_flops - patches
+
+
+def test_sizes_of_your_own_cost_what_their_module_does():
+    sizes = dataclasses.replace(
+        MODELS["gpt2-small"], layers=2, num_kv_heads=3, positions=40, generates=True
+    )
+    module, given = real(sizes, batch=2, seq=33)
+    cost = model_cost(sizes, seq=33, batch=2)
+    assert cost.parameters == parameters_of(module)
+    assert cost.forward_flops == flops(module, given, training=False)
+    full = model_cost(dataclasses.replace(sizes, num_kv_heads=None), seq=33, batch=2)
+    assert full.kv_cache_bytes == 4 * cost.kv_cache_bytes
+    assert full.product_flops == cost.product_flops
+    message = "seq=41 is more than the 40 positions of these sizes; use 40 or fewer"
+    with pytest.raises(ValueError, match=message):
+        model_cost(sizes, seq=41)
 
 
 @pytest.mark.slow
