@@ -1,4 +1,4 @@
-"""The command line: python -m grading release | autograde | status | lint NAME."""
+"""The command line: python -m grading release | autograde | status | lint | answers NAME."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ MARKER = "nbgrader_config.py"
 OVERVIEW = """\
 Release assignments and grade what students hand in.
 
-  solutions/NAME      the instructor's notebooks, settings in solutions/NAME.toml
+  solutions/NAME      the instructor's notebooks, settings in solutions/NAME.toml, answers
+                      that students give in solutions/NAME.answers.toml
   exercises/NAME      what students get, made by: release NAME
   submitted/ID/NAME   what student ID handed in; put it there
   autograded/ID/NAME  the graded notebooks, made by: autograde NAME
@@ -71,7 +72,10 @@ def _parser() -> argparse.ArgumentParser:
         made = commands.add_parser(
             name, help=what, description=f"{what}\n\n{more}", formatter_class=formatter
         )
-        made.add_argument("name", metavar="NAME", help="the assignment, such as multi-head")
+        count = "?" if name == "lint" else None
+        made.add_argument(
+            "name", nargs=count, metavar="NAME", help="the assignment, such as multi-head"
+        )
         return made
 
     made = command(
@@ -106,9 +110,18 @@ def _parser() -> argparse.ArgumentParser:
     made = command(
         "lint",
         "look for what makes an assignment unfair or easy to cheat",
-        "Runs the solution as it is, disturbed, and with stubs that a student could hand in.",
+        "Runs the solution as it is, disturbed, and with stubs that a student could hand in, and\n"
+        "each answer of solutions/NAME.answers.toml. NAME may be --all.",
     )
+    made.add_argument("--all", action="store_true", help="look at every assignment")
     made.set_defaults(run=_lint)
+
+    made = command(
+        "answers",
+        "print what each answer of solutions/NAME.answers.toml earns",
+        "Each is handed in by itself, all other answers being right.",
+    )
+    made.set_defaults(run=_answers)
     return parser
 
 
@@ -214,14 +227,36 @@ def _status(course: Course, options: argparse.Namespace) -> int:
 
 
 def _lint(course: Course, options: argparse.Namespace) -> int:
+    from grading.assignment import AssignmentError, load
     from grading.lint import lint
+    from grading.trials import answer_flaws
 
-    print(f"Checking {options.name}, which runs its solution several times.", flush=True)
-    flaws = lint(course, options.name)
-    for flaw in flaws:
-        print(f"- {flaw}")
-    print(f"{options.name}: {_numbered(len(flaws), 'flaw') if flaws else 'no flaw found'}")
-    return LOOK if flaws else FINE
+    if (options.name is None) is not options.all:
+        raise CourseError("lint takes the name of one assignment, or --all")
+    any_flaw = False
+    for name in course.assignments if options.all else [options.name]:
+        print(f"Checking {name}, which runs its solution and its answers.", flush=True)
+        flaws = lint(course, name)
+        if not flaws:  # With flaws an answer may fail for no fault of its own.
+            try:
+                flaws = answer_flaws(course, load(course, name))
+            except AssignmentError as error:
+                flaws = list(error.flaws)
+        for flaw in flaws:
+            print(f"- {flaw}")
+        print(f"{name}: {_numbered(len(flaws), 'flaw') if flaws else 'no flaw found'}")
+        any_flaw = any_flaw or bool(flaws)
+    return LOOK if any_flaw else FINE
+
+
+def _answers(course: Course, options: argparse.Namespace) -> int:
+    from grading.answers import read_answers
+    from grading.assignment import load
+    from grading.trials import table, try_answers
+
+    assignment = load(course, options.name)
+    print(table(try_answers(course, assignment, read_answers(course, assignment))))
+    return FINE
 
 
 def _numbered(number: int, what: str) -> str:

@@ -91,7 +91,7 @@ def load(course: Course, name: str) -> Assignment:
     folder, settings_file = course.solutions / name, course.solutions / f"{name}.toml"
     flaws: list[str] = []
     if not (folder.exists() or settings_file.exists()):
-        raise UnknownAssignment(name, sorted(path.stem for path in course.solutions.glob("*.toml")))
+        raise UnknownAssignment(name, course.assignments)
     for path, what in ((folder, "folder"), (settings_file, "file")):
         if path.is_symlink() or not (path.is_dir() if what == "folder" else path.is_file()):
             flaws.append(f"{path} is missing or not a plain {what}; make it")

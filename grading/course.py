@@ -35,6 +35,11 @@ class Course:
         return self.root / "solutions"
 
     @property
+    def assignments(self) -> list[str]:
+        """The names of all assignments: each has its settings, NAME.toml."""
+        return sorted(path.stem for path in self.solutions.glob("*.toml") if "." not in path.stem)
+
+    @property
     def exercises(self) -> Path:
         """What students get."""
         return self.root / "exercises"

@@ -205,12 +205,12 @@ def _grade_notebook(
     released, hidden = jobs(rebuilt, files, key, notebook.checks)
     run_a, run_b = run_both(sandbox, released, hidden, rebuilt)
     find_stops(notebook, rebuilt, run_a, run_b, assignment.limits.cell_seconds, found)
-    results = _results(notebook, reference, run_a, run_b)
+    results = judge(notebook, reference, run_a, run_b)
     cells = {}
     for cell in notebook.cells:
         if cell.role == "test":
             own = tuple(result for result in results.values() if result.check.cell == cell.id)
-            points = _points(cell.points, own, results)
+            points = share_points(cell.points, own, results)
             cells[cell.id] = CellGrade(cell.id, points, cell.points, own)
         elif cell.role == "written":
             by_hand = None if cell.id in rebuilt.changed else 0.0
@@ -218,7 +218,7 @@ def _grade_notebook(
     return NotebookGrade(notebook, rebuilt, run_a, cells)
 
 
-def _results(
+def judge(
     notebook: Notebook, reference: Reference, run_a: Run, run_b: Run
 ) -> dict[str, CheckResult]:
     """Judge every check; a visible one by the run people see, a hidden one by the other."""
@@ -254,7 +254,7 @@ def _what_is_wrong(values: list[Value], expected: Value, tolerance: float | None
     return compare(values[0], expected, tolerance)
 
 
-def _points(
+def share_points(
     points: float, own: tuple[CheckResult, ...], results: Mapping[str, CheckResult]
 ) -> float:
     """Share a cell's points out by weight. A visible check earns only with its hidden twin."""

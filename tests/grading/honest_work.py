@@ -11,6 +11,8 @@ import unicodedata
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from benchmarks.students import (
+    NAME,
+    ROOT,
     answer,
     answer_ids,
     answer_wrongly,
@@ -19,11 +21,14 @@ from benchmarks.students import (
     save,
     solve,
 )
+from grading.answers import read_answers
+from grading.assignment import load
+from grading.course import Course
 from grading.grade import Status
-from tests.grading.exercise_mistakes import HONEST, MISTAKES, Answer, named
 from tests.grading.handing_in import ALL, Work, check_cells, index_of, submission
 
 HALF = tuple(answer_ids()[:6])
+BANK = read_answers(Course(ROOT), load(Course(ROOT), NAME))
 NGUYEN = "nguyễn-thị-hương"
 
 
@@ -34,9 +39,11 @@ def replace(work: Work, grade_id: str, old: str, new: str) -> None:
     cell.source = cell.source.replace(old, new)
 
 
-def write(work: Work, bank: list[Answer], name: str) -> None:
-    """Write all answers of this name."""
-    for one in named(bank, name):
+def write(work: Work, name: str) -> None:
+    """Write all answers of this name, from the bank of the exercise."""
+    found = [one for one in BANK if one.name == name]
+    assert found, f"there is no answer {name!r}"
+    for one in found:
         answer(work.notebook, one.cell, one.source)
 
 
@@ -82,7 +89,7 @@ def outputs_of_an_older_run(work: Work) -> None:
 def right_for_the_visible_sizes_only(work: Work) -> None:
     """An answer that knows the visible sizes by heart: nothing for it."""
     answer_wrongly(work.notebook)
-    write(work, MISTAKES, "the visible sizes by heart")
+    write(work, "the visible sizes by heart")
 
 
 @submission(honest=True)
@@ -250,14 +257,14 @@ def vietnamese_id_decomposed(work: Work) -> None:
 def numbers_of_other_types(work: Work) -> None:
     """768/12, NumPy and torch integers, tuples: as right as plain integers."""
     solve(work.notebook)
-    write(work, HONEST, "numbers of other types")
+    write(work, "numbers of other types")
 
 
 @submission(honest=True, right=ALL)
 def tensors_of_other_kinds(work: Work) -> None:
     """bfloat16, non-contiguous and requires-grad tensors: right is right."""
     solve(work.notebook)
-    write(work, HONEST, "tensors of other kinds")
+    write(work, "tensors of other kinds")
 
 
 @submission(honest=True, right=ALL)
@@ -266,14 +273,14 @@ def work_in_bfloat16(work: Work) -> None:
     solve(work.notebook)
     replace(work, "split-heads", "x.reshape(", "x.bfloat16().reshape(")
     replace(work, "merge-heads", "heads.transpose(", "heads.bfloat16().transpose(")
-    write(work, HONEST, "without split_heads and merge_heads")
+    write(work, "without split_heads and merge_heads")
 
 
 @submission(honest=True, right=ALL)
 def another_order_of_parameters(work: Work) -> None:
     """The layer's parts made in another order, with a dropout of 0 among them: full marks."""
     solve(work.notebook)
-    write(work, HONEST, "without split_heads and merge_heads")
+    write(work, "without split_heads and merge_heads")
 
 
 @submission(honest=True, right=ALL)
@@ -352,7 +359,7 @@ def warns_on_standard_error(work: Work) -> None:
 def type_hints_and_classes(work: Work) -> None:
     """Type hints, lambdas, a helper class, functions rebound: full marks."""
     solve(work.notebook)
-    write(work, HONEST, "lambdas and classes")
+    write(work, "lambdas and classes")
 
 
 @submission(honest=True, right=ALL)
