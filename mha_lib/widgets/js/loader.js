@@ -122,8 +122,10 @@ window.mha ??= (() => {
       ...modules.map(loadScript),
     ]);
     const model = new StaticModel({ ...state, texts, language }, module.compute);
-    await module.default.render({ model, el: place });
     element.mhaModel = model;
+    // Before anything is drawn, the page may set inputs: so a quiz gets its earlier answers.
+    element.dispatchEvent(new CustomEvent("mha-model", { bubbles: true }));
+    await module.default.render({ model, el: place });
     element.dataset.ready = "";
   }
 

@@ -98,7 +98,9 @@ function makeQuestion(question, number, give, t, language) {
 
   function changed() {
     silence();
-    if (marked) give(undefined);
+    if (!marked) return;
+    marked = false; // so that show() leaves the new answer, which is still being written
+    give(undefined);
   }
 
   function silence() {
@@ -124,8 +126,8 @@ function makeQuestion(question, number, give, t, language) {
 
   function show(given, right) {
     if (given === undefined) {
-      // Taken back, here or in another view of this quiz.
-      if (marked) silence();
+      // Taken back by another view of this quiz, or by who clears what was answered.
+      if (marked) clear();
       marked = false;
       return;
     }
