@@ -119,7 +119,8 @@ def _check_here(name: str, value: object, arguments: tuple[object, ...]) -> None
     if type(error) is NameError:
         raise CheckFailed(f"{name}: {verdict.message}{_where_is(error)}") from error
     if not verdict.passed:
-        hint = f"\nHint: {entry['hint']}" if entry["hint"] else ""
+        says = f"\n{verdict.says}" if verdict.says else ""
+        hint = f"{says}\nHint: {entry['hint']}" if entry["hint"] else says
         raise CheckFailed(f"{name}: {verdict.message}{hint}") from error
     if verdict.form_only:
         print(

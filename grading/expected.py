@@ -10,7 +10,7 @@ points is only checked for its form. No mark rests on this file: the grader neve
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,15 @@ class DamagedChecks(ValueError):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a visible check found; `form_only` says that the value itself was not compared."""
+    """What a visible check found; `form_only` says that the value itself was not compared.
+
+    `says` is what stands beside the value of a known mistake, where it is the student's.
+    """
 
     passed: bool
     message: str
     form_only: bool
+    says: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,18 @@ class Checks:
 
 
 def entry(
-    value: Value, *, hint: str, tolerance: float | None, earns_points: bool, salt: str
+    value: Value,
+    *,
+    hint: str,
+    tolerance: float | None,
+    earns_points: bool,
+    salt: str,
+    mistakes: Iterable[tuple[Value, str]] = (),
 ) -> dict[str, Any]:
     """Make what checks.json holds for one visible check, from the reference's value.
+
+    ``mistakes`` are values that known mistakes give, each with what a student is told who has it.
+    A number of which only the form is checked has none: they would tell what it is not.
 
     Raises `ValueError` for values that no check may rest on: a truth value or None is guessed
     by every second student, and an exception or an unknown type cannot be compared.
@@ -77,7 +90,7 @@ def entry(
         return {"kind": "form", "hint": hint, "form": _form(canonical)}
     if _is_hashable(canonical):
         form = _form(canonical)
-        return {
+        made: dict[str, Any] = {
             "kind": "hash",
             "hint": hint,
             "form": form,
@@ -85,7 +98,17 @@ def entry(
             "salt": salt,
             "hash": _hash(canonical, salt),
         }
-    return {"kind": "value", "hint": hint, "value": encode(value), "tolerance": tolerance}
+    else:
+        made = {"kind": "value", "hint": hint, "value": encode(value), "tolerance": tolerance}
+    known: list[dict[str, Any]] = []
+    for wrong, says in mistakes:
+        if failure(wrong) or (made["kind"] == "hash" and not _is_hashable(_canonical(wrong))):
+            continue
+        verdict = judge(wrong, {**made, "known": known} if known else made)
+        if not verdict.passed and not verdict.says:
+            mark = _hash(_canonical(wrong), salt) if made["kind"] == "hash" else encode(wrong)
+            known.append({"hash" if made["kind"] == "hash" else "value": mark, "says": says})
+    return {**made, "known": known} if known else made
 
 
 def judge(got: Value, stored: Mapping[str, Any]) -> Verdict:
@@ -96,7 +119,9 @@ def judge(got: Value, stored: Mapping[str, Any]) -> Verdict:
     expected = _validate(stored)
     if stored["kind"] == "value":
         difference = compare(got, expected, stored["tolerance"])
-        return Verdict(difference is None, difference or "", form_only=False)
+        if difference is None:
+            return Verdict(True, "", form_only=False)
+        return Verdict(False, difference, form_only=False, says=_says(got, stored))
     if no_value := failure(got):
         return Verdict(False, no_value, form_only=False)
     canonical = _canonical(got)
@@ -108,7 +133,20 @@ def judge(got: Value, stored: Mapping[str, Any]) -> Verdict:
         return Verdict(True, "", form_only=True)
     if _hash(canonical, stored["salt"]) == stored["hash"]:
         return Verdict(True, "", form_only=False)
-    return Verdict(False, _not_right(canonical, stored["items"]), form_only=False)
+    message = _not_right(canonical, stored["items"])
+    return Verdict(False, message, form_only=False, says=_says(got, stored))
+
+
+def _says(got: Value, stored: Mapping[str, Any]) -> str:
+    """Return what is told to those who have just this wrong value."""
+    for known in stored.get("known", ()):
+        if "hash" in known:
+            found = _hash(_canonical(got), stored["salt"]) == known["hash"]
+        else:
+            found = compare(got, decode(known["value"]), stored["tolerance"]) is None
+        if found:
+            return str(known["says"])
+    return ""
 
 
 def write(
@@ -174,7 +212,7 @@ def _validate(stored: object) -> Value:
     if not isinstance(stored, Mapping) or stored.get("kind") not in ("form", "hash", "value"):
         raise DamagedChecks("its kind is none of form, hash and value")
     fields = _FIELDS[stored["kind"]]
-    if set(stored) != {"kind", "hint"} | fields:
+    if set(stored) - {"known"} != {"kind", "hint"} | fields:
         raise DamagedChecks(f"its fields are not kind, hint, {', '.join(sorted(fields))}")
     texts = ({"hint"} | fields) - {"value", "tolerance", "items"}
     if not all(type(stored[field]) is str for field in texts):
@@ -187,6 +225,8 @@ def _validate(stored: object) -> Value:
             raise DamagedChecks("its items are no list of texts")
         if not set(items) <= set(_FORMS) or (items and stored["form"] != "a list"):
             raise DamagedChecks(f"its items are not those of a list, of {', '.join(_FORMS)}")
+    if "known" in stored:
+        _validate_known(stored)
     if stored["kind"] != "value":
         return None
     tolerance = stored["tolerance"]
@@ -200,6 +240,23 @@ def _validate(stored: object) -> Value:
     except (Malformed, ValueError) as error:
         raise DamagedChecks(f"its value: {error}") from None
     return value
+
+
+def _validate_known(stored: Mapping[str, Any]) -> None:
+    """Refuse known mistakes that `entry()` does not make."""
+    known, mark = stored["known"], stored["kind"]
+    if mark == "form" or type(known) is not list or not known:
+        raise DamagedChecks("its known mistakes are no list of one or more")
+    for one in known:
+        if type(one) is not dict or one.keys() != {mark, "says"} or type(one["says"]) is not str:
+            raise DamagedChecks(f"a known mistake has other fields than {mark} and says")
+        try:
+            if mark == "value":
+                decode(one["value"])
+            elif type(one["hash"]) is not str:
+                raise DamagedChecks("the hash of a known mistake is no text")
+        except Malformed as error:
+            raise DamagedChecks(f"the value of a known mistake: {error}") from None
 
 
 def _refuse(value: Value) -> None:

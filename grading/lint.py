@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from grading.answers import read_answers
 from grading.assignment import Assignment, AssignmentError, Notebook, load
 from grading.check_calls import grading_import_flaws
 from grading.course import Course
@@ -43,7 +44,7 @@ def lint(course: Course, name: str) -> list[str]:
 
 def text_flaws(course: Course, assignment: Assignment) -> list[str]:
     """Return the flaws that can be seen without running anything."""
-    flaws = list(_leaks(assignment))
+    flaws = list(_leaks(course, assignment))
     flaws += _idle_files(assignment)
     flaws += _head_flaws(assignment)
     packages = _closed_packages(course, assignment)
@@ -75,9 +76,13 @@ def _closed_packages(course: Course, assignment: Assignment) -> set[str]:
     return {*own, *OWN_PACKAGES} - {"grading", *assignment.modules}
 
 
-def _leaks(assignment: Assignment) -> Iterator[str]:
+def _leaks(course: Course, assignment: Assignment) -> Iterator[str]:
     """Yield hidden text that stands in the release."""
-    released = _released_texts(assignment)
+    released = _released_texts(assignment) | {
+        f"what the {answer.place} says": answer.says
+        for answer in read_answers(course, assignment)
+        if answer.says
+    }
     for notebook in assignment.notebooks:
         for what, secret in _secrets(notebook):
             for place, text in released.items():

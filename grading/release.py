@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grading import expected
+from grading.answers import read_answers
 from grading.assignment import Assignment, AssignmentError, Notebook, load
 from grading.assignment_sandbox import sandbox_for
 from grading.compare import compare
@@ -22,7 +23,8 @@ from grading.lint import lint
 from grading.programs import use_own_programs
 from grading.records import locked
 from grading.reference import reference
-from grading.values import decode
+from grading.trials import try_answers
+from grading.values import Value, decode
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 # What a cell keeps of its metadata; nbgrader adds deletable and editable itself.
@@ -116,6 +118,7 @@ def _make(course: Course, assignment: Assignment, folder: Path) -> Path:
 def _entries(course: Course, assignment: Assignment, salt: str) -> dict[str, dict[str, Any]]:
     """Return what checks.json holds: the visible checks with the solution's values."""
     sandbox = sandbox_for(course, assignment)
+    mistakes = _mistakes(course, assignment)
     entries = {}
     for notebook in assignment.notebooks:
         values = reference(course, assignment, notebook, sandbox).visible
@@ -128,8 +131,21 @@ def _entries(course: Course, assignment: Assignment, salt: str) -> dict[str, dic
                     tolerance=check.tolerance,
                     earns_points=check.cell in earning,
                     salt=salt,
+                    mistakes=mistakes.get(check.name, ()),
                 )
     return entries
+
+
+def _mistakes(course: Course, assignment: Assignment) -> dict[str, list[tuple[Value, str]]]:
+    """Return, for each visible check, the values of known mistakes and what is said of them."""
+    told = [answer for answer in read_answers(course, assignment) if answer.says]
+    found: dict[str, list[tuple[Value, str]]] = {}
+    if told:
+        for trial in try_answers(course, assignment, told, hidden=False):
+            for name, value in trial.seen.items():
+                if not trial.results[name].passed:
+                    found.setdefault(name, []).append((value, trial.answer.says))
+    return found
 
 
 def _salt(assignment: Assignment) -> str:
@@ -263,8 +279,16 @@ def _check_differences(made: Path, old: Path) -> list[str]:
 def _same_entry(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
     if was is None or now is None or was["kind"] != "value" or now["kind"] != "value":
         return was == now
-    rest = [{key: entry[key] for key in entry if key != "value"} for entry in (was, now)]
-    return rest[0] == rest[1] and compare(decode(was["value"]), decode(now["value"])) is None
+    told = [[one["says"] for one in entry.get("known", ())] for entry in (was, now)]
+    rest = [
+        {key: entry[key] for key in entry if key not in ("value", "known")} for entry in (was, now)
+    ]
+    if rest[0] != rest[1] or told[0] != told[1]:
+        return False
+    values = [
+        [entry["value"], *(one["value"] for one in entry.get("known", ()))] for entry in (was, now)
+    ]
+    return all(compare(decode(old), decode(new)) is None for old, new in zip(*values, strict=True))
 
 
 def _put_in_place(made: Path, target: Path, aside: Path) -> None:

@@ -24,7 +24,14 @@ def exercise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     def made(expected: object, hint: str, *, earns_points: bool = False) -> dict[str, Any]:
         value = decode(encode(expected))
-        return entry(value, hint=hint, tolerance=None, earns_points=earns_points, salt="5a17")
+        return entry(
+            value,
+            hint=hint,
+            tolerance=None,
+            earns_points=earns_points,
+            salt="5a17",
+            mistakes=[(decode(encode(X + 1)), "One too many.")],
+        )
 
     checks = {
         "d_k": made(64, "Divide the width by the heads.", earns_points=True),
@@ -53,6 +60,13 @@ def failure(*arguments: Any) -> str:
 
 
 # ---------------------------------------------------------------- in a student's Jupyter
+
+
+def test_a_known_mistake_is_named_before_the_hint(exercise: Path) -> None:
+    assert failure("split_heads", X + 1).endswith(
+        "\nOne too many.\nHint: First view, then transpose."
+    )
+    assert "One too many" not in failure("split_heads", X + 2)
 
 
 def test_right_values_print_one_line(exercise: Path, capsys: pytest.CaptureFixture[str]) -> None:

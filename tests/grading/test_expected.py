@@ -167,6 +167,59 @@ def test_values_keep_their_tolerance() -> None:
     assert judged(X.bfloat16(), made(X)) == RIGHT
 
 
+# ---------------------------------------------------------------- known mistakes
+
+
+def knowing(expected: object, *mistakes: tuple[object, str], earns_points: bool = False) -> Any:
+    told = [(decode(encode(value)), says) for value, says in mistakes]
+    value = decode(encode(expected))
+    one = entry(
+        value, hint="h", tolerance=None, earns_points=earns_points, salt="5a17", mistakes=told
+    )
+    return json.loads(json.dumps(one))
+
+
+@pytest.mark.parametrize(
+    ("expected", "known", "unknown"),
+    [(X, X * 2, X * 3), ([3, 4], [4, 3], [4, 4]), ("Q", "K", "V"), ([X, 1], [X.T, 1], [X, 2])],
+)
+def test_who_has_the_value_of_a_known_mistake_is_told_of_it(
+    expected: object, known: object, unknown: object
+) -> None:
+    one = knowing(expected, (known, "Twice."), (known, "Not reached."))
+    assert len(one["known"]) == 1
+    assert judged(known, one).says == "Twice."
+    assert judged(unknown, one).says == "" == judged(expected, one).says
+    assert judged(expected, one) == RIGHT
+    assert judged(known, one).message == judged(known, made(expected)).message
+
+
+def test_what_is_right_raises_or_has_only_its_form_checked_is_no_known_mistake() -> None:
+    assert "known" not in knowing(X, (X + 1e-9, "right, but for rounding"))
+    assert "known" not in knowing(X, (Raised("E", "m"), "raises"))
+    assert "known" not in knowing(64, (768, "d_model"), earns_points=True)
+    assert "known" not in knowing([1, 2], (X, "of another kind"))
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        [],
+        {},
+        [3],
+        [{"value": 1}],
+        [{"hash": "00", "says": "s"}],
+        [{"value": {"array": 1}, "says": "s"}],
+        [{"value": 1.5, "says": 2}],
+    ],
+)
+def test_known_mistakes_that_a_release_does_not_write_are_damage(known: object) -> None:
+    with pytest.raises(DamagedChecks, match="known mistake"):
+        judge(1.5, {**made(2.5), "known": known})
+    with pytest.raises(DamagedChecks, match="known mistake"):
+        judge(64, {**made(64, earns_points=True), "known": [{"value": 1.5, "says": "s"}]})
+
+
 # ---------------------------------------------------------------- the file
 
 
