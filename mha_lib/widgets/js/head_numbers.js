@@ -1,25 +1,6 @@
 /** The folded part: change the query word's features and the heads' gains. */
 
-import { freshId, make, rich } from "./ui.js";
-
-/**
- * A slider with its name and its value.
- * @param {{name: Node|string, max: number, step: number, oninput: (value: number) => void}} parts
- */
-function slider({ name, max, step, oninput }) {
-  const id = freshId("slider");
-  const value = make("output", { for: id });
-  const input = make("input", { type: "range", id, min: 0, max, step, oninput: changed });
-  function changed() {
-    oninput(Number(input.value));
-  }
-  function show(number) {
-    input.value = String(number);
-    value.textContent = String(number);
-  }
-  const element = make("div", { class: "mha-slider" }, make("label", { for: id }, name), input, value);
-  return { element, show };
-}
+import { make, rich, slider } from "./ui.js";
 
 /**
  * @param {(key: string, values?: object) => string} t
@@ -39,12 +20,12 @@ export function numbersEditor(t, { recipe, names, language, change }) {
   }
   const labels = [...roles.map((role) => t(`role_${role}`)), ...meanings.map((each) => t(`meaning_${each}`))];
   const features = labels.map((name, column) =>
-    slider({ name, max: 1, step: 0.25, oninput: (value) => setFeature(column, value) }),
+    slider({ label: name, max: 1, step: 0.25, oninput: (value) => setFeature(column, value) }),
   );
   const gains = names.map((name, head) => {
     const oninput = (value) => change({ gains: now.gains.with(head, value) });
     const label = t("head_label", { number: head + 1, name });
-    return slider({ name: label, max: recipe.greatest_gain, step: 0.5, oninput });
+    return slider({ label, max: recipe.greatest_gain, step: 0.5, oninput });
   });
   const wantsTitle = make("p");
   const wants = make("ul", { class: "mha-wants" });

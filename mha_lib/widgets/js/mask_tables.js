@@ -1,6 +1,6 @@
 /** What follows from a mask, as tables: the weights with their sums, and what softmax is given. */
 
-import { heatmap } from "./heatmap.js";
+import { emptyTable, heatmap } from "./heatmap.js";
 import { make, scrollBox, showWeight } from "./ui.js";
 
 const word = (text) => make("span", { lang: "en" }, text);
@@ -48,28 +48,12 @@ export function weightsTable(t, words) {
  * @param {string[]} words
  */
 export function scoresTable(t, words) {
-  const caption = make("caption");
-  const cells = words.map(() => words.map(() => make("td")));
-  const table = make(
-    "table",
-    { class: "mha-heatmap" },
-    caption,
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        make("td", { class: "mha-corner" }, t("corner")),
-        ...words.map((key) => make("th", { scope: "col" }, word(key))),
-      ),
-    ),
-    make(
-      "tbody",
-      {},
-      ...words.map((query, i) => make("tr", {}, make("th", { scope: "row" }, word(query)), ...cells[i])),
-    ),
-  );
+  const { element, caption, cells } = emptyTable({
+    look: "mha-heatmap",
+    corner: t("corner"),
+    rows: words.map(word),
+    columns: words.map(word),
+  });
 
   function show({ scores, keep, when }) {
     caption.textContent = t(`given_${when}`);
@@ -81,7 +65,7 @@ export function scoresTable(t, words) {
       }),
     );
   }
-  return { element: scrollBox(t("given"), table), show };
+  return { element: scrollBox(t("given"), element), show };
 }
 
 /** Whether a row's sum is 1 but for rounding. @param {number} total */

@@ -19,9 +19,9 @@
 
 import { attention, matmul, transpose } from "./attention.js";
 import { lookOfOneHead } from "./head_look.js";
-import { numbersFlow, show } from "./qkv_flow.js";
+import { numbersFlow } from "./qkv_flow.js";
 import { matrixEditors } from "./qkv_matrices.js";
-import { freshId, liveLine, make, rich, root, say, showWeight, translator } from "./ui.js";
+import { freshId, liveLine, make, rich, root, say, showNumber, showWeight, translator } from "./ui.js";
 
 const MATRICES = ["W_Q", "W_K", "W_V"];
 const LANGUAGE = "en"; // the words'
@@ -112,7 +112,7 @@ function seenText(t, language, words, { query, q, weights, mix }) {
   const inWords = new Intl.ListFormat(language, { type: "conjunction" });
   const order = words.map((_, j) => j).sort((a, b) => weights[query][b] - weights[query][a]);
   const items = order.map((j) => t("seen_item", { weight: showWeight(weights[query][j]), word: words[j] }));
-  const vector = (numbers) => `[${numbers.map(show).join(", ")}]`;
+  const vector = (numbers) => `[${numbers.map(showNumber).join(", ")}]`;
   return t("seen", {
     word: words[query],
     query: vector(q[query]),

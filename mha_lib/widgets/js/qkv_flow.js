@@ -1,12 +1,7 @@
 /** How the numbers flow: a query, the keys it meets, the weights, the values they mix. */
 
-import { heatmap, showInCell } from "./heatmap.js";
-import { make, rich, scrollBox, showWeight } from "./ui.js";
-
-/** A number as this demo shows it: two decimals, never minus zero. @param {number} number */
-export function show(number) {
-  return showWeight(Math.abs(number) < 0.005 ? 0 : number);
-}
+import { emptyTable, heatmap, showInCell } from "./heatmap.js";
+import { make, rich, scrollBox, showNumber } from "./ui.js";
 
 /**
  * A table of numbers, which marks those that have just moved.
@@ -20,47 +15,23 @@ export function show(number) {
  *   `changed`: what is new in the table has moved, and is not another word's.
  */
 export function numberTable({ caption, corner, rows, columns }) {
-  const heading = make("caption", {}, caption);
-  const lines = rows.map((row) => {
-    const cells = columns.map(() => make("td"));
-    return { cells, row: make("tr", {}, make("th", { scope: "row" }, row), ...cells) };
-  });
-  const element = make(
-    "table",
-    { class: "mha-numbers" },
-    heading,
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        make("td", { class: "mha-corner" }, corner),
-        ...columns.map((each) => make("th", { scope: "col" }, each)),
-      ),
-    ),
-    make("tbody", {}, ...lines.map((line) => line.row)),
-  );
+  const table = emptyTable({ look: "mha-numbers", caption, corner, rows, columns });
 
   function fill(cell, { number, numbers, weight }, changed) {
     const before = cell.textContent;
     if (weight !== undefined) {
       cell.classList.add("mha-weight");
       showInCell(cell, weight);
-    } else if (numbers) cell.textContent = `[${numbers.map(show).join(", ")}]`;
-    else cell.textContent = number === undefined ? "" : show(number);
+    } else if (numbers) cell.textContent = `[${numbers.map(showNumber).join(", ")}]`;
+    else cell.textContent = number === undefined ? "" : showNumber(number);
     cell.toggleAttribute("data-moved", changed && before !== cell.textContent);
   }
   return {
-    element,
-    caption: heading,
-    mark: (selected) =>
-      lines.forEach(({ row }, i) => {
-        if (i === selected) row.setAttribute("aria-current", "true");
-        else row.removeAttribute("aria-current");
-      }),
+    element: table.element,
+    caption: table.caption,
+    mark: table.mark,
     show: (cells, changed = false) =>
-      lines.forEach((line, i) => line.cells.forEach((cell, j) => fill(cell, cells[i][j], changed))),
+      table.cells.forEach((row, i) => row.forEach((cell, j) => fill(cell, cells[i][j], changed))),
   };
 }
 
@@ -106,17 +77,17 @@ export function numbersFlow(t, { recipe: { words, x }, language }) {
   function workOut(now, column) {
     const terms = x[now.query].map((number, i) => {
       const factor = now.matrices.W_Q[i][column];
-      return `${show(number)} × ${factor < 0 ? `(${factor})` : factor}`;
+      return `${showNumber(number)} × ${factor < 0 ? `(${factor})` : factor}`;
     });
     const exact = now.q[now.query][column];
     const sign = Math.abs(exact - Number(exact.toFixed(2))) < 1e-9 ? "=" : "≈";
     const name = make("span", {}, "q", make("sub", {}, String(column + 1)));
-    return make("p", {}, name, ` = ${terms.join(" + ")} ${sign} `, make("strong", {}, show(exact)));
+    return make("p", {}, name, ` = ${terms.join(" + ")} ${sign} `, make("strong", {}, showNumber(exact)));
   }
 
   function update(now) {
     const { query, q, k, v, products, changed } = now;
-    const values = { word: words[query], query: `[${q[query].map(show).join(", ")}]` };
+    const values = { word: words[query], query: `[${q[query].map(showNumber).join(", ")}]` };
     for (const [step, name] of [[ask, "ask"], [meet, "meet"], [mix, "mix"], [all, "all"]])
       step.how.replaceChildren(rich(t(`how_${name}`, values), language));
     working.replaceChildren(...q[query].map((_, column) => workOut(now, column)));

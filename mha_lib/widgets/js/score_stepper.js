@@ -14,7 +14,7 @@
 
 import { attention } from "./attention.js";
 import { showInCell } from "./heatmap.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, showCount, showWeight, translator } from "./ui.js";
+import { freshId, liveLine, make, rich, root, say, scrollBox, showCount, showWeight, slider, translator } from "./ui.js";
 
 /** How many of the products in a score are written out. */
 const WRITTEN = 4;
@@ -104,28 +104,27 @@ function render({ model, el }) {
 }
 
 /** A slider over a list of values, which it says as they are. */
-function slider({ label, values, oninput }) {
-  const id = freshId("slider");
-  const value = make("output", { for: id });
-  const changed = () => oninput(values[Number(input.value)]);
-  const input = make("input", { type: "range", id, min: 0, max: values.length - 1, oninput: changed });
+function sliderOver({ label, values, oninput }) {
+  let now; // what is written: from Python a value may come that lies between two of the list
+  const places = slider({
+    label: rich(label),
+    max: values.length - 1,
+    oninput: (place) => oninput(values[place]),
+    write: () => String(now),
+  });
   function show(number) {
-    // From Python a value may come that lies between two of the slider's own.
-    const place = values.findLastIndex((each) => each <= number);
-    if (values[Number(input.value)] !== values[place]) input.value = String(place);
-    input.setAttribute("aria-valuetext", String(number));
-    value.textContent = String(number);
+    now = number;
+    places.show(values.findLastIndex((each) => each <= number));
   }
-  const element = make("div", { class: "mha-slider" }, make("label", { for: id }, rich(label)), input, value);
-  return { element, show };
+  return { element: places.element, show };
 }
 
 function makeControls(t, recipe, change) {
   const [least, greatest] = recipe.temperatures;
   const steps = Math.round((greatest - least) / least);
   const temperatures = Array.from({ length: steps + 1 }, (_, i) => least * (i + 1));
-  const width = slider({ label: t("d_k"), values: recipe.widths, oninput: (d_k) => change({ d_k }) });
-  const warmth = slider({
+  const width = sliderOver({ label: t("d_k"), values: recipe.widths, oninput: (d_k) => change({ d_k }) });
+  const warmth = sliderOver({
     label: t("temperature"),
     values: temperatures,
     oninput: (temperature) => change({ temperature }),

@@ -13,7 +13,7 @@
 
 import { softmax } from "./attention.js";
 import { showInCell } from "./heatmap.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
+import { freshId, liveLine, make, rich, root, say, scrollBox, showWeight, slider, translator } from "./ui.js";
 
 /** Two differences that are closer are the same. */
 const SAME = 1e-9;
@@ -36,7 +36,7 @@ const plain = (number) => String(Number(number.toFixed(2))).replace("-", "−");
 /** A power of e: two decimals, and more where these would be nearly all zeros. */
 const shown = (power) => (power < 0.1 ? power.toFixed(4) : power.toFixed(2));
 /** A number's name, x with its place. @param {number} place from 0 */
-const named = (place) => [make("i", {}, "x"), make("sub", {}, String(place + 1))];
+const named = (place) => make("span", {}, make("i", {}, "x"), make("sub", {}, String(place + 1)));
 
 /** @param {{model: any, el: HTMLElement}} context */
 function render({ model, el }) {
@@ -50,7 +50,14 @@ function render({ model, el }) {
 
   const titleId = freshId("title");
   const sliders = recipe.opening.map((_, place) =>
-    slider(place, recipe, (number) => change(model.get("numbers").with(place, number))),
+    slider({
+      label: named(place),
+      min: recipe.least,
+      max: recipe.greatest,
+      step: recipe.step,
+      oninput: (number) => change(model.get("numbers").with(place, number)),
+      write: plain,
+    }),
   );
   const shifts = SHIFTS.map((step) => {
     const button = make("button", { type: "button" }, t(step > 0 ? "add" : "take"));
@@ -105,21 +112,6 @@ function render({ model, el }) {
   };
 }
 
-/** A native slider for one of the numbers. */
-function slider(place, { least, greatest, step }, change) {
-  const id = freshId("number");
-  const value = make("output", { for: id });
-  const oninput = () => change(Number(input.value));
-  const input = make("input", { type: "range", id, min: least, max: greatest, step, oninput });
-  function show(number) {
-    if (Number(input.value) !== number) input.value = String(number);
-    input.setAttribute("aria-valuetext", plain(number));
-    value.textContent = plain(number);
-  }
-  const label = make("label", { for: id }, ...named(place));
-  return { element: make("div", { class: "mha-slider" }, label, input, value), show };
-}
-
 /** A row for each number, with its weight as a bar too, and one for the sums. */
 function makeTable(t, count) {
   // A bar says what the number beside it says: it is for the eye alone.
@@ -128,7 +120,7 @@ function makeTable(t, count) {
   const rows = Array.from({ length: count }, (_, place) => {
     const cells = [make("td"), make("td"), make("td", { class: "mha-weight" })];
     const own = piece();
-    const head = make("th", { scope: "row" }, ...named(place));
+    const head = make("th", { scope: "row" }, named(place));
     return { cells, own, row: make("tr", {}, head, ...cells, bar(own)) };
   });
   const pieces = rows.map(piece);

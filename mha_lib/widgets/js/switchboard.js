@@ -18,7 +18,7 @@ import { attention, matmul } from "./attention.js";
 import { heatmap } from "./heatmap.js";
 import { links } from "./links.js";
 import { switchboardSayings } from "./switchboard_sayings.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, translator } from "./ui.js";
+import { freshId, liveLine, make, rich, root, say, scrollBox, slider, translator } from "./ui.js";
 
 /** @type {Side[]} */
 const SIDES = ["source", "target"];
@@ -63,7 +63,12 @@ function render({ model, el }) {
 
   const titleId = freshId("title");
   const kinds = kindPicker(t, Object.keys(recipe.kinds), (kind) => change({ kind }));
-  const slider = writtenSlider(t, recipe, (written) => change({ written }));
+  const progress = slider({
+    label: t("written"),
+    min: 1,
+    max: recipe.sentences.target.words.length,
+    oninput: (written) => change({ written }),
+  });
   const sides = SIDES.map((side) => sideBox(t, recipe, side));
   const tryThis = make("p", { class: "mha-try" });
   const linksPlace = make("div");
@@ -74,7 +79,7 @@ function render({ model, el }) {
     "heads mha-switch",
     make("p", { class: "mha-title", id: titleId }, t("title")),
     tryThis,
-    make("div", { class: "mha-row" }, kinds.element, slider.element),
+    make("div", { class: "mha-row" }, kinds.element, progress.element),
     make("div", { class: "mha-sides" }, ...sides.map((each) => each.element)),
     linksPlace,
     make("div", { class: "mha-view" }, tablePlace, seen),
@@ -108,7 +113,7 @@ function render({ model, el }) {
     table.show(now);
     between?.show(now.weights, query);
     kinds.show(kind);
-    slider.show(written);
+    progress.show(written);
     for (const side of sides) side.show(now, written);
     tryThis.replaceChildren(rich(t(`try_${kind}`)));
     say(seen, ...saying.seen(now));
@@ -136,21 +141,6 @@ function kindPicker(t, kinds, choose) {
     show: (kind) =>
       buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(kinds[i] === kind))),
   };
-}
-
-/** How far the translation has come. */
-function writtenSlider(t, recipe, choose) {
-  const id = freshId("written");
-  const most = recipe.sentences.target.words.length;
-  const oninput = () => choose(Number(input.value));
-  const input = make("input", { type: "range", id, min: 1, max: most, oninput });
-  const value = make("output", { for: id });
-  const show = (written) => {
-    if (Number(input.value) !== written) input.value = String(written);
-    value.textContent = String(written);
-  };
-  const label = make("label", { for: id }, t("written"));
-  return { element: make("div", { class: "mha-slider" }, label, input, value), show };
 }
 
 /** One sentence, and the part that it plays. @param {Side} side */

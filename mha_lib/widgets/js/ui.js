@@ -50,6 +50,11 @@ export function showWeight(weight) {
   return weight.toFixed(2).replace(/^0\./, ".").replace(/^-0\./, "-.");
 }
 
+/** A number with two decimals, written like a weight, never minus zero. @param {number} number */
+export function showNumber(number) {
+  return showWeight(Math.abs(number) < 0.005 ? 0 : number);
+}
+
 /** A whole number with thin groups: 2,359,296. @param {number} count @param {string} language */
 export function showCount(count, language = "en") {
   return count.toLocaleString(language);
@@ -91,6 +96,31 @@ export function rich(text, language) {
 export function root(demo, ...children) {
   const keepKeys = (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true");
   return make("section", { class: `mha mha-${demo}`, onfocusin: keepKeys }, ...children);
+}
+
+/**
+ * A native slider with its name and its value, which a screen reader hears as it is written.
+ * @param {object} parts
+ * @param {Node|string} parts.label
+ * @param {number} [parts.min]
+ * @param {number} parts.max
+ * @param {number} [parts.step]
+ * @param {(value: number) => void} parts.oninput the reader moved it
+ * @param {(value: number) => string} [parts.write] the value as people write it
+ * @returns {{element: HTMLElement, show(value: number): void}}
+ */
+export function slider({ label, min = 0, max, step = 1, oninput, write = String }) {
+  const id = freshId("slider");
+  const written = make("output", { for: id });
+  const moved = () => oninput(Number(input.value));
+  const input = make("input", { type: "range", id, min, max, step, oninput: moved });
+  function show(value) {
+    if (Number(input.value) !== value) input.value = String(value);
+    written.textContent = write(value);
+    input.setAttribute("aria-valuetext", written.textContent);
+  }
+  const name = make("label", { for: id }, label);
+  return { element: make("div", { class: "mha-slider" }, name, input, written), show };
 }
 
 /**

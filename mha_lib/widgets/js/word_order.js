@@ -14,8 +14,8 @@
  */
 
 import { attention, matmul } from "./attention.js";
-import { heatmap } from "./heatmap.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
+import { emptyTable, heatmap } from "./heatmap.js";
+import { freshId, liveLine, make, rich, root, say, scrollBox, showNumber, showWeight, translator } from "./ui.js";
 
 const LANGUAGE = "en"; // the words'
 /** The word whose row tells most, and the two that it may belong to. */
@@ -176,22 +176,30 @@ function makeTables(t, { words, x }) {
   const [inRows, weightRows, weightColumns, outRows] = heads;
   const columns = (letter) =>
     x[0].map((_, column) => make("span", {}, letter, make("sub", {}, String(column + 1))));
-  const goesIn = textTable({ rows: inRows, columns: columns("x") });
+  const goesIn = emptyTable({ look: "mha-texts", rows: inRows, columns: columns("x") });
   const map = heatmap({
     caption: t("weights"),
     corner: t("corner"),
     rows: weightRows,
     columns: weightColumns,
   });
-  const takesAway = textTable({ rows: outRows, columns: [...columns("o"), t("compared")] });
+  const takesAway = emptyTable({
+    look: "mha-texts",
+    rows: outRows,
+    columns: [...columns("o"), t("compared")],
+  });
   takesAway.caption.append(rich(t("takes_away_caption", { sentence: words.join(" ") }), LANGUAGE));
+
+  function fill({ cells }, text) {
+    cells.forEach((row, i) => row.forEach((cell, j) => (cell.textContent = text(i, j))));
+  }
 
   function show({ order, positions, rows, weights, mix, same }) {
     for (const head of heads) head.forEach((label, place) => (label.textContent = words[order[place]]));
     goesIn.caption.textContent = t(positions ? "goes_in_positions" : "goes_in");
-    goesIn.show(rows.map((row) => row.map(twoDecimals)));
+    fill(goesIn, (i, j) => showNumber(rows[i][j]));
     map.show(weights);
-    takesAway.show(mix.map((row, place) => [...row.map(twoDecimals), t(same[place] ? "same" : "other")]));
+    fill(takesAway, (i, j) => (j < mix[i].length ? showNumber(mix[i][j]) : t(same[i] ? "same" : "other")));
     [...takesAway.element.tBodies[0].rows].forEach((row, place) => row.toggleAttribute("data-other", !same[place]));
   }
   const boxes = [
@@ -200,26 +208,6 @@ function makeTables(t, { words, x }) {
     scrollBox(t("takes_away"), takesAway.element),
   ];
   return { element: make("div", { class: "mha-three" }, ...boxes), show };
-}
-
-/** A table of plain texts, with a caption to be filled in. */
-function textTable({ rows, columns }) {
-  const caption = make("caption");
-  const lines = rows.map((row) => {
-    const cells = columns.map(() => make("td"));
-    return { cells, row: make("tr", {}, make("th", { scope: "row" }, row), ...cells) };
-  });
-  const head = make("tr", {}, make("td"), ...columns.map((column) => make("th", { scope: "col" }, column)));
-  const body = make("tbody", {}, ...lines.map(({ row }) => row));
-  const element = make("table", { class: "mha-texts" }, caption, make("thead", {}, head), body);
-  const show = (texts) =>
-    lines.forEach(({ cells }, i) => cells.forEach((cell, j) => (cell.textContent = texts[i][j])));
-  return { element, caption, show };
-}
-
-/** A number with two decimals, never minus zero. @param {number} number */
-function twoDecimals(number) {
-  return showWeight(Math.abs(number) < 0.005 ? 0 : number);
 }
 
 /** The state in words and numbers. @param {Result} now */
