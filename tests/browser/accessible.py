@@ -1,4 +1,4 @@
-"""The one accessibility rule for pages and demos: axe finds nothing serious or critical."""
+"""What holds for every page and demo: axe finds nothing serious, and nothing is too wide."""
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
@@ -21,3 +21,10 @@ def assert_accessible(page: Page, within: str = "html") -> None:
         for node in violation["nodes"]
     ]
     assert grave == []
+
+
+def assert_fits(page: Page, boxes_scroll: bool = False) -> None:
+    """Nothing is wider than the window, nor, unless boxes may scroll, than the box it is in."""
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    if not boxes_scroll:
+        assert page.locator(".mha-scroll[tabindex]").count() == 0

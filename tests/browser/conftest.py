@@ -4,6 +4,7 @@ Every page is watched: a request to the outside, an error on the console or an u
 exception fails the test that opened it.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -13,6 +14,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from benchmarks.chromium import shared_browser, shut_outside
 from book.serve import serving
+from mha_lib.widgets import assets
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +65,17 @@ def new_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 def page(new_page: Callable[..., Page]) -> Page:
     """Return a page of desktop size in light mode."""
     return new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
+
+
+@pytest.fixture
+def dots_for_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fill the catalogue with dots: the words that a demo still holds are its own."""
+
+    def dot(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith("{") else "·"
+
+    dotted = {
+        demo: {key: re.sub(r"\{\w+\}|\w", dot, text) for key, text in texts.items()}
+        for demo, texts in assets.strings("en").items()
+    }
+    monkeypatch.setattr(assets, "strings", lambda language: dotted)

@@ -4,21 +4,27 @@
         demo.page.get_by_role("button", name="yêu").click()
         assert demo.get("query") == 1
 
+or, where one page serves all tests of a module:
+
+    opened = opened_once(HeadExplorer)
+
 Nothing outside this machine can be reached. On leaving the block the page must
 have had no console error, no uncaught exception, and no request to the outside.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from playwright.sync_api import Page
+import pytest
+from playwright.sync_api import Locator, Page
 
 from benchmarks.chromium import shared_browser, shut_outside
 from book.serve import serving
-from mha_lib.widgets import CourseWidget, site_assets
+from mha_lib.widgets import CourseWidget, assets, site_assets
 
 
 @dataclass
@@ -44,6 +50,100 @@ class DemoPage:
             }""",
             traits,
         )
+
+    def button(self, name: str) -> Locator:
+        """The button that is named so, and not only in part."""
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    @property
+    def seen(self) -> Locator:
+        """The line that says what was just seen."""
+        return self.page.locator(".mha-seen")
+
+    def reload(self) -> None:
+        """Have the demo as it opens: quicker than another window."""
+        self.page.reload()
+        self.page.wait_for_selector(".mha-demo[data-ready]")
+
+    def count_news(self, region: str = ".mha-seen") -> Callable[[], int]:
+        """Begin to count how often a live region is filled anew; return how to ask."""
+        self.page.evaluate(
+            """region => {
+              window.news = 0;
+              const line = document.querySelector(region);
+              new MutationObserver(() => window.news++).observe(line, { childList: true });
+            }""",
+            region,
+        )
+        return lambda: int(self.page.evaluate("window.news"))
+
+    def packed(self, python: CourseWidget, look: str) -> Any:
+        """Draw `python` as Jupyter does, from one text; return what the function `look` finds.
+
+        It gets the element, and the model: its `state`, and `heard`, who listens to what.
+        Nothing is computed there, so all that it finds is Python's.
+        """
+        state = {name: getattr(python, name) for name in (*python.constants, *python.inputs)}
+        state |= {name: getattr(python, name) for name in ("result", "texts", "language")}
+        return self.page.evaluate(
+            f"""async ([source, state]) => {{
+              const blob = new Blob([source], {{ type: "text/javascript" }});
+              const module = await import(URL.createObjectURL(blob));
+              const heard = {{}};
+              const on = (name, listener) => {{ heard[name] = listener; }};
+              const model = {{ get: name => state[name], on, off() {{}}, state, heard }};
+              const el = document.createElement("div");
+              module.default.render({{ model, el }});
+              return ({look})(el, model);
+            }}""",
+            [assets.inlined_module(python.module), state],
+        )
+
+
+def opened_once(make: Callable[..., CourseWidget]) -> Any:
+    """Return a fixture: the demo that `make` makes, opened once for all tests of a module."""
+
+    @pytest.fixture(scope="module")
+    def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
+        with open_demo(make(language="en"), tmp_path_factory.mktemp("demo")) as demo:
+            yield demo
+
+    return opened
+
+
+def words_in(demo: DemoPage) -> set[str]:
+    """Every word that the demo holds, folded away or not, however letters stand in it."""
+    text = demo.page.locator(".mha").evaluate(
+        """section => {
+          const walker = document.createTreeWalker(section, NodeFilter.SHOW_TEXT);
+          const found = [];
+          while (walker.nextNode()) found.push(walker.currentNode.data);
+          return found.join("\\n");
+        }"""
+    )
+    return set(re.findall(r"[^\W\d]+", text))
+
+
+def assert_same(page: Any, python: Any) -> None:
+    """The page's result is Python's: its numbers to 1e-6, and all else exactly."""
+    if isinstance(python, dict):
+        assert page.keys() == python.keys()
+        for name, value in python.items():
+            assert_same(page[name], value)
+    elif isinstance(python, list | tuple):
+        assert len(page) == len(python)
+        for one, other in zip(page, python, strict=True):
+            assert_same(one, other)
+    elif isinstance(python, float):
+        assert page == pytest.approx(python, rel=0, abs=1e-6)
+    else:
+        assert page == python
+
+
+def written(number: float) -> str:
+    """A number as demos write it: .25, -1.50, never minus zero."""
+    text = f"{0.0 if abs(number) < 0.005 else number:.2f}"
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from playwright.sync_api import Locator, expect
 
 from mha_lib import hand_set
-from mha_lib.widgets import HeadExplorer, assets
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from mha_lib.widgets import HeadExplorer
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, open_demo, opened_once, words_in
 
 # test_chapter.py walks through all of them in `make test`.
 pytestmark = pytest.mark.slow
@@ -34,10 +33,7 @@ DEEDS: list[list[tuple[str, Any]]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(HeadExplorer(language="en"), tmp_path_factory.mktemp("demo")) as opened:
-        yield opened
+opened = opened_once(HeadExplorer)
 
 
 @pytest.fixture
@@ -143,10 +139,6 @@ def queries(demo: DemoPage) -> Locator:
     return demo.page.get_by_role("toolbar", name="Query word").get_by_role("button")
 
 
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator("[aria-live=polite]")
-
-
 def output_story(demo: DemoPage) -> Locator:
     return demo.page.locator(".mha-scroll:has(.mha-output) + .mha-try")
 
@@ -156,7 +148,7 @@ def test_it_opens_where_yeu_looks_at_viet_nam(tmp_path: Path) -> None:
         expect(demo.page.get_by_role("button", name="2 meaning")).to_have_attribute(
             "aria-pressed", "true"
         )
-        expect(seen(demo)).to_contain_text("yêu gives .47 to Việt and .47 to Nam")
+        expect(demo.seen).to_contain_text("yêu gives .47 to Việt and .47 to Nam")
 
 
 def test_arrow_keys_choose_the_query_word_and_keep_the_focus(demo: DemoPage) -> None:
@@ -185,7 +177,7 @@ def test_heads_can_be_chosen_without_a_mouse(demo: DemoPage) -> None:
     demo.page.get_by_role("button", name="1 syntax").focus()
     demo.page.keyboard.press("Enter")
     assert demo.get("head") == 0
-    expect(seen(demo)).to_contain_text("in head 1 (syntax), yêu gives .33 to Tôi")
+    expect(demo.seen).to_contain_text("in head 1 (syntax), yêu gives .33 to Tôi")
 
 
 def test_a_change_from_python_moves_the_page(demo: DemoPage) -> None:
@@ -198,22 +190,15 @@ def test_a_change_from_python_moves_the_page(demo: DemoPage) -> None:
 def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> None:
     """Jupyter loads one text, and what it shows comes from Python: nothing is computed there."""
     python = HeadExplorer(sentence=CAT, query=5, language="en")
-    state = {name: getattr(python, name) for name in (*python.constants, *python.inputs)}
-    state |= {"result": python.result, "texts": python.texts, "language": "en"}
-    shown = demo.page.evaluate(
-        """async ([source, state]) => {
-          const blob = new Blob([source], { type: "text/javascript" });
-          const module = await import(URL.createObjectURL(blob));
-          const model = { get: name => state[name], on() {}, off() {} };
-          const el = document.createElement("div");
-          module.default.render({ model, el });
+    shown = demo.packed(
+        python,
+        """el => {
           const row = [...el.querySelectorAll(".mha-weights-row .mha-weight")];
           return {
             row: row.map(cell => Number(cell.style.getPropertyValue("--mha-weight"))),
             seen: el.querySelector("[aria-live=polite]").textContent,
           };
         }""",
-        [assets.inlined_module("head_explorer.js"), state],
     )
     assert shown["row"] == python.result["weights"][1][5]
     assert "mat gives .74 to cat" in shown["seen"]
@@ -222,9 +207,9 @@ def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> N
 def test_gain_0_makes_a_row_even_and_the_page_says_why(demo: DemoPage) -> None:
     demo.page.locator("summary").click()
     do_in_page(demo, "gains", [8.0, 0.0, 8.0])
-    expect(seen(demo)).to_contain_text("every word the same weight, .25. The gain is 0")
+    expect(demo.seen).to_contain_text("every word the same weight, .25. The gain is 0")
     demo.page.get_by_role("button", name="Set everything back").click()
-    expect(seen(demo)).to_contain_text("yêu gives .47 to Việt and .47 to Nam")
+    expect(demo.seen).to_contain_text("yêu gives .47 to Việt and .47 to Nam")
     assert demo.get("gains") == list(hand_set.OPENING_GAINS)
 
 
@@ -247,26 +232,20 @@ def test_what_was_just_seen(
     demo: DemoPage, sentence: str, head: int, query: int, said: str
 ) -> None:
     show(demo, sentence, head, query)
-    expect(seen(demo)).to_contain_text(said)
+    expect(demo.seen).to_contain_text(said)
 
 
 def test_near_words_are_not_called_far(demo: DemoPage) -> None:
-    expect(seen(demo)).to_contain_text("yêu gives .47 to Việt and .47 to Nam")  # two words away
-    expect(seen(demo)).not_to_contain_text("words away")
+    expect(demo.seen).to_contain_text("yêu gives .47 to Việt and .47 to Nam")  # two words away
+    expect(demo.seen).not_to_contain_text("words away")
 
 
 def test_what_was_seen_is_not_read_out_again_unchanged(demo: DemoPage) -> None:
-    demo.page.evaluate(
-        """() => {
-          window.news = 0;
-          const line = document.querySelector('.mha-seen');
-          new MutationObserver(() => window.news++).observe(line, { childList: true });
-        }"""
-    )
+    news = demo.count_news()
     demo.set(gains=[8.0, 8.0, 7.0])  # head 3 is not in view
-    assert demo.page.evaluate("window.news") == 0
+    assert news() == 0
     demo.set(query=0)
-    assert demo.page.evaluate("window.news") == 1
+    assert news() == 1
 
 
 def test_a_sum_of_rounded_numbers_says_when_it_is_only_near(demo: DemoPage) -> None:
@@ -283,7 +262,7 @@ def test_several_words_that_give_the_same_weights_are_all_named(demo: DemoPage) 
     features = hand_set.features(CAT).tolist()
     features[1][: hand_set.HEAD_DIM] = features[0][: hand_set.HEAD_DIM]  # cat, an article
     show(demo, CAT, SYNTAX, 0, features=features)
-    expect(seen(demo)).to_contain_text("cat and the give the same weights: nothing that this head")
+    expect(demo.seen).to_contain_text("cat and the give the same weights: nothing that this head")
 
 
 @pytest.mark.parametrize("query", range(6))
@@ -291,7 +270,7 @@ def test_several_words_that_give_the_same_weights_are_all_named(demo: DemoPage) 
 def test_no_tie_is_split(demo: DemoPage, head: int, query: int) -> None:
     """Whoever has a weight that is named is named too, for any row that the demo can show."""
     show(demo, CAT, head, query)
-    words, said = CAT.split(), seen(demo).inner_text()
+    words, said = CAT.split(), demo.seen.inner_text()
     shown = demo.page.locator(".mha-weights-row tbody td").all_inner_texts()
     for weight in re.findall(r"(\.\d\d|1\.00) to", said):
         if f"{weight} to each of the other words" in said:
@@ -376,33 +355,15 @@ def test_the_list_of_what_a_head_looks_for_is_whole(demo: DemoPage) -> None:
         expect(demo.page.locator(".mha-wants li")).to_have_text(items)
 
 
-def test_every_word_on_the_page_is_the_catalogues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("dots_for_letters")
+def test_every_word_on_the_page_is_the_catalogues(tmp_path: Path) -> None:
     """With a catalogue of dots instead of letters, no text of the demo's own is left."""
-    dotted = {
-        demo: {key: re.sub(r"\{\w+\}|\w", _dot, text) for key, text in texts.items()}
-        for demo, texts in assets.strings("en").items()
-    }
-    monkeypatch.setattr(assets, "strings", lambda language: dotted)
     with open_demo(HeadExplorer(language="en"), tmp_path) as demo:
         for head, query in itertools.product(range(3), range(4)):
             demo.set(head=head, query=query)
-            text = demo.page.locator(".mha").evaluate(
-                """section => {
-                  const walker = document.createTreeWalker(section, NodeFilter.SHOW_TEXT);
-                  const found = [];
-                  while (walker.nextNode()) found.push(walker.currentNode.data);
-                  return found.join("\\n");
-                }"""
-            )
             # "and" is from the browser's own way to write lists in the page's language.
-            left = set(re.findall(r"[^\W\d]+", text)) - {*LOVE.split(), *CAT.split(), "and"}
+            left = words_in(demo) - {*LOVE.split(), *CAT.split(), "and"}
             assert not left
-
-
-def _dot(found: re.Match[str]) -> str:
-    return found[0] if found[0].startswith("{") else "·"
 
 
 def test_arcs_are_as_wide_as_the_weights(demo: DemoPage) -> None:
@@ -459,9 +420,8 @@ def test_nothing_bars_a_reader(dark: bool, tmp_path: Path) -> None:
         for width in (1280, 390):
             demo.page.set_viewport_size({"width": width, "height": 1000})
             assert_accessible(demo.page)
-            assert demo.page.evaluate("document.documentElement.scrollWidth") <= width
             # Nothing is lost in a box either, and the heads stand side by side.
-            assert demo.page.locator(".mha-scroll[tabindex]").count() == 0
+            assert_fits(demo.page)
             heads = demo.page.locator(".mha-buttons button").all()
             assert len({head.bounding_box()["y"] for head in heads}) == 1
 

@@ -1,29 +1,23 @@
 """The mask painter in Chromium: its page computes what mha_lib does, and can be used."""
 
 import random
-import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from playwright.sync_api import Locator, expect
 
 from mha_lib import causal_mask, window_mask
-from mha_lib.widgets import MaskPainter, assets
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from mha_lib.widgets import MaskPainter
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, assert_same, open_demo, opened_once, words_in
 
 N = 6
 CAUSAL = causal_mask(N)
 WORDS = ["The", "cat", "sat", "on", "the", "mat"]
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(MaskPainter(language="en"), tmp_path_factory.mktemp("demo")) as demo:
-        yield demo
+opened = opened_once(MaskPainter)
 
 
 @pytest.fixture
@@ -34,16 +28,8 @@ def demo(opened: DemoPage) -> DemoPage:
     return opened
 
 
-def button(demo: DemoPage, name: str) -> Locator:
-    return demo.page.get_by_role("button", name=name, exact=True)
-
-
 def box(demo: DemoPage, query: int, key: int) -> Locator:
     return demo.page.locator(".mha-boxes tbody tr").nth(query).locator("input").nth(key)
-
-
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator("[aria-live=polite]")
 
 
 def drawn(demo: DemoPage) -> tuple[list[list[float]], list[str]]:
@@ -54,20 +40,6 @@ def drawn(demo: DemoPage) -> tuple[list[list[float]], list[str]]:
           Number(cell.style.getPropertyValue("--mha-weight"))))"""
     )
     return numbers, rows.locator(".mha-row-sum").all_inner_texts()
-
-
-def assert_same(page: dict[str, Any], python: dict[str, Any]) -> None:
-    assert page.keys() == python.keys()
-    for name, value in python.items():
-        if name in ("scores", "weights", "sums"):
-            torch.testing.assert_close(
-                torch.tensor(page[name], dtype=torch.float64),
-                torch.tensor(value, dtype=torch.float64),
-                atol=1e-6,
-                rtol=0,
-            )
-        else:
-            assert page[name] == value, name
 
 
 def test_the_page_computes_what_mha_lib_does(demo: DemoPage) -> None:
@@ -107,50 +79,50 @@ def test_deeds_in_the_page_do_what_they_do_in_python(demo: DemoPage) -> None:
             assert shown == (number if abs(total - 1) < 1e-6 else f"{number} ≠ 1")
 
     assert_shown()
-    button(demo, "after softmax").click()
+    demo.button("after softmax").click()
     python.when = "after"
     assert_shown()
-    expect(seen(demo)).to_contain_text("no longer sum to 1: The (.17), cat (.14), sat (.50)")
-    expect(seen(demo)).to_contain_text("Leak: the rows of The, cat, sat, on, and the still depend")
+    expect(demo.seen).to_contain_text("no longer sum to 1: The (.17), cat (.14), sat (.50)")
+    expect(demo.seen).to_contain_text("Leak: the rows of The, cat, sat, on, and the still depend")
 
-    button(demo, "before softmax").click()
+    demo.button("before softmax").click()
     box(demo, 1, 2).click()
     mask = CAUSAL.clone()
     mask[1, 2] = True
     python.when, python.mask = "before", mask.tolist()
     assert_shown()
-    expect(seen(demo)).to_contain_text("Looks at a later word: cat.")
-    expect(button(demo, "free-hand")).to_have_attribute("aria-pressed", "true")
+    expect(demo.seen).to_contain_text("Looks at a later word: cat.")
+    expect(demo.button("free-hand")).to_have_attribute("aria-pressed", "true")
 
-    button(demo, "padding").click()
+    demo.button("padding").click()
     python.length = 3
     python.mask = [[True] * 3 + [False] * 3] * N
     assert_shown()
-    expect(seen(demo)).to_contain_text("Padding: nobody may look at [pad].")
-    button(demo, "free-hand").click()
+    expect(demo.seen).to_contain_text("Padding: nobody may look at [pad].")
+    demo.button("free-hand").click()
     python.mask = [[True] * N] * N
     assert_shown()
-    expect(seen(demo)).to_contain_text("these rows give it weight: The, cat, and sat.")
+    expect(demo.seen).to_contain_text("these rows give it weight: The, cat, and sat.")
 
-    button(demo, "window").click()
+    demo.button("window").click()
     python.length, python.mask = N, window_mask(N, window=1).tolist()
     assert_shown()
 
 
 @pytest.mark.slow
 def test_a_preset_is_right_in_the_reading_that_is_set(demo: DemoPage) -> None:
-    button(demo, "ignore (PyTorch)").click()
+    demo.button("ignore (PyTorch)").click()
     assert demo.get("mask") == CAUSAL.tolist()
-    expect(seen(demo)).to_contain_text("This is the causal mask turned round")
-    expect(seen(demo)).to_contain_text("May look at nothing: mat.")
-    expect(button(demo, "free-hand")).to_have_attribute("aria-pressed", "true")
-    button(demo, "Turn every tick round").click()
+    expect(demo.seen).to_contain_text("This is the causal mask turned round")
+    expect(demo.seen).to_contain_text("May look at nothing: mat.")
+    expect(demo.button("free-hand")).to_have_attribute("aria-pressed", "true")
+    demo.button("Turn every tick round").click()
     assert demo.get("mask") == (~CAUSAL).tolist()
     assert demo.get("result")["keep"] == CAUSAL.tolist()
-    expect(button(demo, "causal")).to_have_attribute("aria-pressed", "true")
+    expect(demo.button("causal")).to_have_attribute("aria-pressed", "true")
     for name in ("window", "causal"):
-        button(demo, name).click()
-        expect(button(demo, name)).to_have_attribute("aria-pressed", "true")
+        demo.button(name).click()
+        expect(demo.button(name)).to_have_attribute("aria-pressed", "true")
     assert demo.get("result")["keep"] == CAUSAL.tolist()
 
 
@@ -184,7 +156,7 @@ def test_the_grid_can_be_used_without_a_mouse(demo: DemoPage) -> None:
 @pytest.mark.slow
 def test_a_row_that_sees_nothing_is_zeros_and_says_so(demo: DemoPage) -> None:
     box(demo, 0, 0).click()
-    expect(seen(demo)).to_contain_text("May look at nothing: The. Its weights are zeros here")
+    expect(demo.seen).to_contain_text("May look at nothing: The. Its weights are zeros here")
     weights, sums = drawn(demo)
     assert weights[0] == [0] * N
     assert sums[0] == ".00 ≠ 1"
@@ -195,7 +167,7 @@ def test_what_softmax_is_given(demo: DemoPage) -> None:
     demo.page.locator("summary").click()
     cells = demo.page.locator("details tbody tr").nth(1).locator("td")
     expect(cells).to_have_text([".00", ".00", "−∞", "−∞", "−∞", "−∞"])
-    button(demo, "after softmax").click()
+    demo.button("after softmax").click()
     expect(cells).to_have_text([".00", ".00", "1.63", ".00", ".00", "1.63"])
     demo.page.locator("summary").click()
 
@@ -203,50 +175,20 @@ def test_what_softmax_is_given(demo: DemoPage) -> None:
 @pytest.mark.slow
 def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> None:
     python = MaskPainter(when="after", language="en")
-    state = {name: getattr(python, name) for name in (*python.constants, *python.inputs)}
-    state |= {"result": python.result, "texts": python.texts, "language": "en"}
-    shown = demo.page.evaluate(
-        """async ([source, state]) => {
-          const blob = new Blob([source], { type: "text/javascript" });
-          const module = await import(URL.createObjectURL(blob));
-          const model = { get: name => state[name], on() {}, off() {} };
-          const el = document.createElement("div");
-          module.default.render({ model, el });
-          return el.querySelector("[aria-live=polite]").textContent;
-        }""",
-        [assets.inlined_module("mask_painter.js"), state],
-    )
+    shown = demo.packed(python, "el => el.querySelector('.mha-seen').textContent")
     assert "Rows that no longer sum to 1" in shown
 
 
+@pytest.mark.usefixtures("dots_for_letters")
 @pytest.mark.slow
-def test_every_word_on_the_page_is_the_catalogues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_word_on_the_page_is_the_catalogues(tmp_path: Path) -> None:
     """With a catalogue of dots instead of letters, no text of the demo's own is left."""
-    dotted = {
-        demo: {key: re.sub(r"\{\w+\}|\w", _dot, text) for key, text in texts.items()}
-        for demo, texts in assets.strings("en").items()
-    }
-    monkeypatch.setattr(assets, "strings", lambda language: dotted)
     with open_demo(MaskPainter(language="en"), tmp_path) as demo:
         for state in ({}, {"when": "after", "length": 3}, {"reading": "ignore"}):
             demo.set(**state)
-            text = demo.page.locator(".mha").evaluate(
-                """section => {
-                  const walker = document.createTreeWalker(section, NodeFilter.SHOW_TEXT);
-                  const found = [];
-                  while (walker.nextNode()) found.push(walker.currentNode.data);
-                  return found.join("\\n");
-                }"""
-            )
             # "and" is from the browser's own way to write lists in the page's language.
-            left = set(re.findall(r"[^\W\d]+", text)) - {*WORDS, "pad", "and"}
+            left = words_in(demo) - {*WORDS, "pad", "and"}
             assert not left
-
-
-def _dot(found: re.Match[str]) -> str:
-    return found[0] if found[0].startswith("{") else "·"
 
 
 @pytest.mark.slow
@@ -262,8 +204,7 @@ def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> No
             demo.page.evaluate("size => document.documentElement.style.fontSize = size", size)
             for state in states:
                 demo.set(**{"when": "before", "length": N, "reading": "keep"} | state)
-                wide = demo.page.evaluate("document.documentElement.scrollWidth")
-                assert wide <= width, (size, state)
+                assert_fits(demo.page, boxes_scroll=True)
                 # Between them, these two hold every part that the demo has.
                 if size == "100%" and state in ({"when": "after"}, {"reading": "ignore"}):
                     assert_accessible(demo.page, within=".mha")

@@ -1,25 +1,20 @@
 """Query, key, value by hand in Chromium, as the built site carries it: without a kernel."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from playwright.sync_api import Locator, expect
 
 from mha_lib.widgets import QkvByHand, qkv_by_hand
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, assert_same, open_demo, opened_once, written
 
 GIVE = "Give W_Q the numbers of W_K"
 BACK = "Set everything back"
 CAT, SAT, ON, MAT = range(4)
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(QkvByHand(language="en"), tmp_path_factory.mktemp("demo")) as opened:
-        yield opened
+opened = opened_once(QkvByHand)
 
 
 @pytest.fixture
@@ -45,46 +40,42 @@ def shown(place: Locator) -> list[str]:
     return place.locator("tbody td").all_inner_texts()
 
 
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator("[aria-live=polite]")
-
-
-def two(number: float) -> str:
-    """A number as the demo shows it."""
-    text = f"{0.0 if abs(number) < 0.005 else number:.2f}"
-    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
-
-
 def pair(numbers: list[float]) -> str:
-    return f"[{', '.join(map(two, numbers))}]"
+    return f"[{', '.join(map(written, numbers))}]"
 
 
 def assert_shows(demo: DemoPage, python: QkvByHand) -> None:
     result, query = python.result, python.query
-    page = demo.get("result")
-    for name, numbers in result.items():
-        ours, theirs = (torch.tensor(each, dtype=torch.float64) for each in (page[name], numbers))
-        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+    assert_same(demo.get("result"), result)
     products, scores = result["products"][query], result["scores"][query]
     weights = result["weights"][query]
     words = range(4)
     assert shown(table(demo, "meets every key")) == [
         text
         for j in words
-        for text in (pair(result["k"][j]), two(products[j]), two(scores[j]), two(weights[j]))
+        for text in (
+            pair(result["k"][j]),
+            written(products[j]),
+            written(scores[j]),
+            written(weights[j]),
+        )
     ]
     shares = [[weights[j] * number for number in result["v"][j]] for j in words]
     assert shown(table(demo, "takes away")) == [
-        *(text for j in words for text in (two(weights[j]), pair(result["v"][j]), pair(shares[j]))),
+        *(
+            text
+            for j in words
+            for text in (written(weights[j]), pair(result["v"][j]), pair(shares[j]))
+        ),
         *("", "", pair(result["mix"][query])),
     ]
-    assert shown(table(demo, "Scores")) == [two(n) for row in result["scores"] for n in row]
+    assert shown(table(demo, "Scores")) == [written(n) for row in result["scores"] for n in row]
     heat = demo.page.locator(".mha-heatmap")
-    assert shown(heat) == [two(n) for row in result["weights"] for n in row]
-    expect(seen(demo)).to_contain_text(
+    assert shown(heat) == [written(n) for row in result["weights"] for n in row]
+    expect(demo.seen).to_contain_text(
         f"{qkv_by_hand.WORDS[query]} asks with {pair(result['q'][query])}"
     )
-    expect(seen(demo)).to_contain_text(f"It takes away {pair(result['mix'][query])}.")
+    expect(demo.seen).to_contain_text(f"It takes away {pair(result['mix'][query])}.")
 
 
 def test_every_number_in_the_page_is_mha_libs(demo: DemoPage) -> None:
@@ -117,30 +108,30 @@ def test_the_query_is_worked_out_by_hand(demo: DemoPage) -> None:
 def test_a_change_says_and_marks_how_far_it_travels(demo: DemoPage) -> None:
     moved = demo.page.locator("td[data-moved]")
     cell(demo, "W_V", 2, 1).fill("2")
-    expect(seen(demo)).to_contain_text("W_V changed: the values moved")
+    expect(demo.seen).to_contain_text("W_V changed: the values moved")
     # The four values, what each of them adds, and the sum.
     expect(moved).to_have_count(9)
     assert set(
         moved.evaluate_all("all => all.map(each => each.closest('table').caption.innerText)")
     ) == {"What sat takes away"}
     cell(demo, "W_Q", 3, 1).fill("5")
-    expect(seen(demo)).to_contain_text("W_Q changed: the queries moved")
+    expect(demo.seen).to_contain_text("W_Q changed: the queries moved")
     cell(demo, "W_K", 1, 1).fill("0")
-    expect(seen(demo)).to_contain_text("W_K changed: the keys moved")
+    expect(demo.seen).to_contain_text("W_K changed: the keys moved")
     queries(demo).nth(ON).click()
     expect(moved).to_have_count(0)
-    expect(seen(demo)).not_to_contain_text("changed")
+    expect(demo.seen).not_to_contain_text("changed")
 
 
 @pytest.mark.slow
 def test_one_matrix_for_both_makes_scores_symmetric_and_sat_looks_at_itself(
     demo: DemoPage,
 ) -> None:
-    expect(seen(demo)).to_contain_text("It gives .53 to cat, .42 to mat, .03 to on, and .02 to sat")
-    expect(seen(demo)).not_to_contain_text("symmetric")
+    expect(demo.seen).to_contain_text("It gives .53 to cat, .42 to mat, .03 to on, and .02 to sat")
+    expect(demo.seen).not_to_contain_text("symmetric")
     demo.page.get_by_role("button", name=GIVE).click()
-    expect(seen(demo)).to_contain_text("It gives .59 to sat")
-    expect(seen(demo)).to_contain_text("symmetric")
+    expect(demo.seen).to_contain_text("It gives .59 to sat")
+    expect(demo.seen).to_contain_text("symmetric")
 
 
 @pytest.mark.slow
@@ -197,5 +188,4 @@ def test_nothing_bars_a_reader(dark: bool, tmp_path: Path) -> None:
         for width in (1280, 390):
             demo.page.set_viewport_size({"width": width, "height": 1000})
             assert_accessible(demo.page)
-            assert demo.page.evaluate("document.documentElement.scrollWidth") <= width
-            assert demo.page.locator(".mha-scroll[tabindex]").count() == 0
+            assert_fits(demo.page)

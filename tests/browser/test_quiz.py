@@ -1,6 +1,7 @@
 """The quiz in Chromium, with the keyboard alone too."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from mha_lib.widgets import assets, quiz
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo, write_site
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, open_demo, opened_once, write_site
 
 # test_chapter.py walks through all of them in `make test`.
 pytestmark = pytest.mark.slow
@@ -23,17 +24,13 @@ RIGHT = {
 }
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(quiz("multi-head"), tmp_path_factory.mktemp("demo")) as demo:
-        yield demo
+opened = opened_once(partial(quiz, "multi-head"))
 
 
 @pytest.fixture
 def demo(opened: DemoPage) -> Iterator[DemoPage]:
     """The demo as it opens: loading it anew is quicker than opening another window."""
-    opened.page.reload()
-    opened.page.wait_for_selector(".mha-demo[data-ready]")
+    opened.reload()
     yield opened
     assert not opened.problems
 
@@ -311,15 +308,9 @@ def test_the_page_marks_as_python_does(demo: DemoPage) -> None:
 def test_only_the_verdict_that_changed_is_read_out(demo: DemoPage) -> None:
     page = demo.page
     answer(page, "head-width-768", 64)
-    page.evaluate(
-        """() => {
-          window.news = 0;
-          const told = document.querySelector('.mha-verdict');
-          new MutationObserver(() => window.news++).observe(told, { childList: true });
-        }"""
-    )
+    news = demo.count_news(".mha-verdict")
     answer(page, "head-width-512", 64)
-    assert page.evaluate("window.news") == 0
+    assert news() == 0
 
 
 @pytest.mark.parametrize(("dark", "width"), [(True, 1280), (False, 390)])
@@ -333,7 +324,7 @@ def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> No
         assert_accessible(demo.page, within=".mha")
         for size in ("100%", "200%"):
             demo.page.evaluate("size => document.documentElement.style.fontSize = size", size)
-            assert demo.page.evaluate("document.documentElement.scrollWidth") <= width, size
+            assert_fits(demo.page, boxes_scroll=True)
 
 
 def test_without_javascript_the_quiz_can_be_read_and_its_answers_unfolded(

@@ -2,25 +2,21 @@
 
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from mha_lib.widgets import ScoreStepper, assets
+from mha_lib.widgets import ScoreStepper
 from mha_lib.widgets.score_stepper import NUM_KEYS, WIDTHS
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, assert_same, open_demo, opened_once, words_in
 
 OPENING = {"d_k": 64, "scale": False, "temperature": 1, "key": 4}
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(ScoreStepper(language="en"), tmp_path_factory.mktemp("demo")) as demo:
-        yield demo
+opened = opened_once(ScoreStepper)
 
 
 @pytest.fixture
@@ -29,10 +25,6 @@ def demo(opened: DemoPage) -> DemoPage:
     opened.set(**OPENING)
     opened.page.evaluate("document.activeElement.blur()")
     return opened
-
-
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator(".mha-seen")
 
 
 def slider(demo: DemoPage, name: str) -> Locator:
@@ -58,9 +50,7 @@ def test_the_page_computes_what_mha_lib_does(demo: DemoPage) -> None:
     for state, result in zip(states, results, strict=True):
         for name, value in state.items():
             python.set_trait(name, value)
-        assert set(result) == set(python.result)
-        for name, value in python.result.items():
-            assert result[name] == pytest.approx(value, abs=1e-6), (state, name)
+        assert_same(result, python.result)
 
 
 @pytest.mark.slow
@@ -88,13 +78,13 @@ def read(text: str) -> float:
 @pytest.mark.slow
 def test_it_opens_saturated_and_the_scale_frees_it(tmp_path: Path) -> None:
     with open_demo(ScoreStepper(language="en"), tmp_path, over="http") as demo:
-        expect(seen(demo)).to_contain_text("Key 5 gets .99, nearly all of the attention")
-        expect(seen(demo)).to_contain_text("Softmax is saturated")
+        expect(demo.seen).to_contain_text("Key 5 gets .99, nearly all of the attention")
+        expect(demo.seen).to_contain_text("Softmax is saturated")
         demo.page.get_by_label("divide by √d_k").check()
         assert demo.get("scale") is True
-        expect(seen(demo)).to_contain_text("scores divided by 8")
-        expect(seen(demo)).to_contain_text("Several keys share the attention")
-        expect(seen(demo)).not_to_contain_text("saturated")
+        expect(demo.seen).to_contain_text("scores divided by 8")
+        expect(demo.seen).to_contain_text("Several keys share the attention")
+        expect(demo.seen).not_to_contain_text("saturated")
 
 
 @pytest.mark.slow
@@ -180,23 +170,17 @@ def test_what_was_just_seen_and_what_to_try(
     demo: DemoPage, state: dict[str, Any], said: str, tried: str
 ) -> None:
     demo.set(**state)
-    expect(seen(demo)).to_contain_text(said)
+    expect(demo.seen).to_contain_text(said)
     expect(demo.page.locator(".mha-try")).to_contain_text(tried)
 
 
 @pytest.mark.slow
 def test_what_was_seen_is_not_read_out_again_unchanged(demo: DemoPage) -> None:
-    demo.page.evaluate(
-        """() => {
-          window.news = 0;
-          const line = document.querySelector('.mha-seen');
-          new MutationObserver(() => window.news++).observe(line, { childList: true });
-        }"""
-    )
+    news = demo.count_news()
     demo.set(key=0)  # what was seen is about the whole row
-    assert demo.page.evaluate("window.news") == 0
+    assert news() == 0
     demo.set(scale=True)
-    assert demo.page.evaluate("window.news") == 1
+    assert news() == 1
 
 
 @pytest.mark.slow
@@ -210,41 +194,22 @@ def test_a_temperature_between_two_of_the_sliders_own_is_kept(demo: DemoPage) ->
 def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> None:
     """Jupyter loads one text, and what it shows comes from Python: nothing is computed there."""
     python = ScoreStepper(d_k=16, key=0, language="en")
-    state = {name: getattr(python, name) for name in (*python.constants, *python.inputs)}
-    state |= {"result": python.result, "texts": python.texts, "language": "en"}
-    shown = demo.page.evaluate(
-        """async ([source, state]) => {
-          const blob = new Blob([source], { type: "text/javascript" });
-          const module = await import(URL.createObjectURL(blob));
-          const model = { get: name => state[name], on() {}, off() {} };
-          const el = document.createElement("div");
-          module.default.render({ model, el });
-          return [...el.querySelectorAll(".mha-weight")].map(cell =>
-            Number(cell.style.getPropertyValue("--mha-weight")));
-        }""",
-        [assets.inlined_module("score_stepper.js"), state],
+    shown = demo.packed(
+        python,
+        """el => [...el.querySelectorAll(".mha-weight")].map(cell =>
+          Number(cell.style.getPropertyValue("--mha-weight")))""",
     )
     assert shown == python.result["weights"]
 
 
+@pytest.mark.usefixtures("dots_for_letters")
 @pytest.mark.slow
-def test_every_word_on_the_page_is_the_catalogues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_word_on_the_page_is_the_catalogues(tmp_path: Path) -> None:
     """With a catalogue of dots instead of letters, no text of the demo's own is left."""
-    dotted = {
-        demo: {
-            key: re.sub(r"\{\w+\}|\w", lambda each: each[0] if each[0][0] == "{" else "·", text)
-            for key, text in texts.items()
-        }
-        for demo, texts in assets.strings("en").items()
-    }
-    monkeypatch.setattr(assets, "strings", lambda language: dotted)
     with open_demo(ScoreStepper(language="en"), tmp_path) as demo:
         for state in (OPENING, {"scale": True}, {"d_k": 1024, "scale": False}, {"temperature": 8}):
             demo.set(**state)
-            text = demo.page.locator(".mha").evaluate("demo => demo.textContent")
-            assert not re.findall(r"[^\W\d]+", text)
+            assert not words_in(demo)
 
 
 @pytest.mark.slow
@@ -257,7 +222,6 @@ def test_nothing_bars_a_reader(tmp_path: Path, dark: bool) -> None:
             assert_accessible(demo.page, within=".mha")
             for d_k in (4, 1024):
                 demo.set(d_k=d_k)
-                assert demo.page.evaluate("document.documentElement.scrollWidth") <= width
-                assert demo.page.locator(".mha-scroll[tabindex]").count() == 0
+                assert_fits(demo.page)
         demo.page.evaluate("document.documentElement.style.fontSize = '200%'")
-        assert demo.page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert_fits(demo.page, boxes_scroll=True)

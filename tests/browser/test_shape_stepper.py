@@ -13,8 +13,8 @@ from playwright.sync_api import expect
 from book.build import BOOK
 from mha_lib import MultiHeadAttention
 from mha_lib.widgets import ShapeStepper
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, open_demo, opened_once
 
 # test_chapter.py walks through all of them in `make test`.
 pytestmark = pytest.mark.slow
@@ -23,17 +23,13 @@ SIZES = ("B", "N", "d_model", "h")
 DIFFERENT = {"B": 3, "N": 5, "d_model": 8, "h": 2}
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(ShapeStepper(), tmp_path_factory.mktemp("demo")) as demo:
-        yield demo
+opened = opened_once(ShapeStepper)
 
 
 @pytest.fixture
 def demo(opened: DemoPage) -> Iterator[DemoPage]:
     """The demo as it opens: loading it anew is quicker than opening another window."""
-    opened.page.reload()
-    opened.page.wait_for_selector(".mha-demo[data-ready]")
+    opened.reload()
     yield opened
     assert not opened.problems
 
@@ -284,17 +280,11 @@ def test_the_drawing_keeps_each_number_with_its_head(demo: DemoPage) -> None:
 
 def test_a_live_region_is_not_read_out_again_unchanged(demo: DemoPage) -> None:
     demo.set(B=2, N=4, step="combine")
-    demo.page.evaluate(
-        """() => {
-          window.news = 0;
-          const line = document.querySelector('.mha-careful');
-          new MutationObserver(() => window.news++).observe(line, { childList: true });
-        }"""
-    )
+    news = demo.count_news(".mha-careful")
     demo.set(step="merge")
-    assert demo.page.evaluate("window.news") == 0
+    assert news() == 0
     demo.set(N=5)
-    assert demo.page.evaluate("window.news") == 1
+    assert news() == 1
 
 
 def test_nothing_vanishes_in_forced_colours(demo: DemoPage) -> None:
@@ -325,5 +315,4 @@ def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> No
             demo.page.evaluate("size => document.documentElement.style.fontSize = size", size)
             for state in (presets["different"], *steps, presets["gpt3"], *steps, {"h": 7}):
                 demo.set(**state)
-                wide = demo.page.evaluate("document.documentElement.scrollWidth")
-                assert wide <= width, (size, state)
+                assert_fits(demo.page, boxes_scroll=True)

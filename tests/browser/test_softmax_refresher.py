@@ -1,6 +1,5 @@
 """The softmax refresher in Chromium: its page computes what mha_lib does, and can be used."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,14 +7,10 @@ from playwright.sync_api import Locator, expect
 
 from mha_lib.widgets import SoftmaxRefresher
 from mha_lib.widgets.softmax_refresher import OPENING
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, assert_same, open_demo, opened_once
 
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(SoftmaxRefresher(language="en"), tmp_path_factory.mktemp("demo")) as demo:
-        yield demo
+opened = opened_once(SoftmaxRefresher)
 
 
 @pytest.fixture
@@ -24,10 +19,6 @@ def demo(opened: DemoPage) -> DemoPage:
     opened.set(numbers=[0, 3, 1, 1])
     opened.set(numbers=OPENING)
     return opened
-
-
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator(".mha-seen")
 
 
 def slider(demo: DemoPage, number: int) -> Locator:
@@ -39,10 +30,8 @@ def press(demo: DemoPage, name: str) -> None:
 
 
 def assert_shows(demo: DemoPage, numbers: list[float]) -> None:
-    python, page = SoftmaxRefresher(numbers=numbers).result, demo.get("result")
-    assert set(page) == set(python)
-    for name, value in python.items():
-        assert page[name] == pytest.approx(value, abs=1e-6), name
+    python = SoftmaxRefresher(numbers=numbers).result
+    assert_same(demo.get("result"), python)
     cells = [text for text in demo.page.locator("tbody td").all_inner_texts() if text.strip()]
     *rows, total, one = [float(text.replace("−", "-")) for text in cells]
     assert rows[0::3] == numbers
@@ -57,15 +46,15 @@ def assert_shows(demo: DemoPage, numbers: list[float]) -> None:
 
 def test_adding_to_all_changes_no_weight_and_one_larger_number_takes_most(demo: DemoPage) -> None:
     assert_shows(demo, [2, 1, 0, -1])
-    expect(seen(demo)).to_contain_text("Number 1 is the largest: 7.39 ÷ 11.48")
+    expect(demo.seen).to_contain_text("Number 1 is the largest: 7.39 ÷ 11.48")
     press(demo, "Add 1 to all")
     assert_shows(demo, [3, 2, 1, 0])
-    expect(seen(demo)).to_contain_text("every power is 2.72 times what it was")
-    expect(seen(demo)).to_contain_text("no weight has changed")
+    expect(demo.seen).to_contain_text("every power is 2.72 times what it was")
+    expect(demo.seen).to_contain_text("no weight has changed")
     slider(demo, 3).fill("5")
     assert_shows(demo, [3, 2, 5, 0])
-    expect(seen(demo)).to_contain_text("The weight of number 3 rose from .09 to .84")
-    expect(seen(demo)).to_contain_text("It takes most.")
+    expect(demo.seen).to_contain_text("The weight of number 3 rose from .09 to .84")
+    expect(demo.seen).to_contain_text("It takes most.")
 
 
 @pytest.mark.slow
@@ -113,23 +102,23 @@ def test_what_was_just_seen_and_what_to_try(demo: DemoPage) -> None:
     tried = demo.page.locator(".mha-try")
     expect(tried).to_contain_text("press Add 1 to all")
     press(demo, "Take 1 from all")
-    expect(seen(demo)).to_contain_text("1 less for every number: every power is divided by 2.72")
+    expect(demo.seen).to_contain_text("1 less for every number: every power is divided by 2.72")
     expect(tried).to_contain_text("move one slider")
     slider(demo, 2).fill("1")
-    expect(seen(demo)).to_contain_text("rose from .24 to .46")
+    expect(demo.seen).to_contain_text("rose from .24 to .46")
     expect(tried).to_contain_text("all the way to the right")
     slider(demo, 2).fill("5")
-    expect(seen(demo)).to_contain_text("It takes nearly all")
+    expect(demo.seen).to_contain_text("It takes nearly all")
     expect(tried).to_contain_text("all the way to the left")
     slider(demo, 2).fill("-5")
-    expect(seen(demo)).to_contain_text("The weight of number 2 fell from .98 to .00")
+    expect(demo.seen).to_contain_text("The weight of number 2 fell from .98 to .00")
     demo.set(numbers=[1, 0.5, 0.5, 0])
-    expect(seen(demo)).to_contain_text("No number takes as much as half.")
+    expect(demo.seen).to_contain_text("No number takes as much as half.")
     demo.set(numbers=[5, 5, 5, 0])
-    expect(seen(demo)).to_contain_text("148.41 ÷ 446.24 gives each of them .33")
+    expect(demo.seen).to_contain_text("148.41 ÷ 446.24 gives each of them .33")
     demo.set(numbers=[0, 0, 0, 0])
-    expect(seen(demo)).to_contain_text("All four numbers are 0, so all weights are the same")
-    expect(seen(demo)).to_contain_text("1.00 ÷ 4.00 = .25")
+    expect(demo.seen).to_contain_text("All four numbers are 0, so all weights are the same")
+    expect(demo.seen).to_contain_text("1.00 ÷ 4.00 = .25")
 
 
 @pytest.mark.slow
@@ -142,5 +131,4 @@ def test_nothing_bars_a_reader(dark: bool, tmp_path: Path) -> None:
             assert_accessible(demo.page)
             for numbers in (OPENING, [5, 5, 5, -5]):
                 demo.set(numbers=numbers)
-                assert demo.page.evaluate("document.documentElement.scrollWidth") <= width
-                assert demo.page.locator(".mha-scroll[tabindex]").count() == 0
+                assert_fits(demo.page)

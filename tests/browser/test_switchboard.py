@@ -1,27 +1,21 @@
 """The switchboard in Chromium, as the built site carries it: without a kernel."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from playwright.sync_api import Locator, expect
 
-from mha_lib.widgets import Switchboard, assets
+from mha_lib.widgets import Switchboard
 from mha_lib.widgets.switchboard import KINDS, SOURCE, TARGET
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, assert_same, open_demo, opened_once, words_in
 
 MASKED, CROSS = "masked self-attention", "cross-attention"
 ENCODER = "encoder self-attention"
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(Switchboard(language="en"), tmp_path_factory.mktemp("demo")) as demo:
-        yield demo
+opened = opened_once(Switchboard)
 
 
 @pytest.fixture
@@ -32,16 +26,8 @@ def demo(opened: DemoPage) -> DemoPage:
     return opened
 
 
-def button(demo: DemoPage, name: str) -> Locator:
-    return demo.page.get_by_role("button", name=name, exact=True)
-
-
 def slider(demo: DemoPage) -> Locator:
     return demo.page.get_by_label("Tokens in the decoder")
-
-
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator("[aria-live=polite]")
 
 
 def parts(demo: DemoPage) -> list[str]:
@@ -66,17 +52,6 @@ def shown(python: Switchboard) -> list[list[str]]:
     ]
 
 
-def assert_same(page: dict[str, Any], python: dict[str, Any]) -> None:
-    assert page.keys() == python.keys()
-    for name, value in python.items():
-        if name in ("scores", "weights"):
-            expected = torch.tensor(value, dtype=torch.float64)
-            actual = torch.tensor(page[name], dtype=torch.float64)
-            torch.testing.assert_close(actual, expected, atol=1e-6, rtol=0)
-        else:
-            assert page[name] == value, name
-
-
 def test_choices_on_the_page_do_what_they_do_in_python(demo: DemoPage) -> None:
     python = Switchboard()
 
@@ -87,29 +62,29 @@ def test_choices_on_the_page_do_what_they_do_in_python(demo: DemoPage) -> None:
         assert parts(demo) == list(roles)
 
     assert_shown("answers", "asks")
-    expect(seen(demo)).to_contain_text("mèo gives most to black: .87.")
-    expect(seen(demo)).to_contain_text("The row of mèo has to say the next word: đen.")
+    expect(demo.seen).to_contain_text("mèo gives most to black: .87.")
+    expect(demo.seen).to_contain_text("The row of mèo has to say the next word: đen.")
 
-    button(demo, "ngồi").click()
+    demo.button("ngồi").click()
     python.query = 4
     assert_shown("answers", "asks")
-    expect(button(demo, "ngồi")).to_be_focused()
-    expect(seen(demo)).to_contain_text("Of the words that ngồi may see, none fits better")
-    expect(seen(demo)).to_contain_text("has to say that the sentence ends here")
+    expect(demo.button("ngồi")).to_be_focused()
+    expect(demo.seen).to_contain_text("Of the words that ngồi may see, none fits better")
+    expect(demo.seen).to_contain_text("has to say that the sentence ends here")
 
-    button(demo, ENCODER).click()
+    demo.button(ENCODER).click()
     python.kind = "encoder"  # with four words, so the last of them asks
     assert_shown("both", "none")
-    expect(seen(demo)).to_contain_text("sat gives most to cat: .87.")
-    expect(seen(demo)).not_to_contain_text("next word")
+    expect(demo.seen).to_contain_text("sat gives most to cat: .87.")
+    expect(demo.seen).not_to_contain_text("next word")
 
-    button(demo, MASKED).click()
+    demo.button(MASKED).click()
     python.kind = "decoder"
-    button(demo, "Con").click()
+    demo.button("Con").click()
     python.query = 1
     assert_shown("none", "both")
-    expect(seen(demo)).to_contain_text("shut: 10 of 25 cells")
-    expect(seen(demo)).to_contain_text("mèo would fit Con better still, but it comes later")
+    expect(demo.seen).to_contain_text("shut: 10 of 25 cells")
+    expect(demo.seen).to_contain_text("mèo would fit Con better still, but it comes later")
 
 
 @pytest.mark.slow
@@ -133,29 +108,29 @@ def test_the_page_computes_what_mha_lib_does(demo: DemoPage) -> None:
 @pytest.mark.slow
 def test_it_can_be_used_without_a_mouse(demo: DemoPage) -> None:
     page = demo.page
-    button(demo, ENCODER).focus()
+    demo.button(ENCODER).focus()
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
-    expect(button(demo, MASKED)).to_have_attribute("aria-pressed", "true")
-    expect(button(demo, MASKED)).to_be_focused()
+    expect(demo.button(MASKED)).to_have_attribute("aria-pressed", "true")
+    expect(demo.button(MASKED)).to_be_focused()
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     expect(slider(demo)).to_be_focused()
     page.keyboard.press("Home")
     assert demo.get("written") == 1
     assert demo.get("query") == 0
-    expect(seen(demo)).to_contain_text("So far there is one token, and nothing to shut.")
-    expect(seen(demo)).to_contain_text("may look at nothing but itself")
+    expect(demo.seen).to_contain_text("So far there is one token, and nothing to shut.")
+    expect(demo.seen).to_contain_text("may look at nothing but itself")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     expect(slider(demo)).to_be_focused()
     assert drawn(demo) == shown(Switchboard(kind="decoder", written=3))
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
-    expect(button(demo, "Con")).to_be_focused()
+    expect(demo.button("Con")).to_be_focused()
     page.keyboard.press("Enter")
     assert demo.get("query") == 1
-    expect(button(demo, "Con")).to_be_focused()
+    expect(demo.button("Con")).to_be_focused()
     row = page.locator(".mha-heatmap tbody tr").nth(1)
     expect(row).to_have_attribute("aria-current", "true")
 
@@ -190,7 +165,7 @@ def test_between_two_sentences_each_weight_is_a_line(demo: DemoPage) -> None:
 
 @pytest.mark.slow
 def test_each_word_is_said_in_its_language(demo: DemoPage) -> None:
-    spoken = seen(demo).locator("em")
+    spoken = demo.seen.locator("em")
     languages = spoken.evaluate_all("all => all.map(word => [word.textContent, word.lang])")
     assert languages == [["mèo", "vi"], ["black", "en"], ["mèo", "vi"], ["đen", "vi"]]
     expect(demo.page.locator("th[scope=col] [lang=en]")).to_have_count(len(SOURCE))
@@ -201,48 +176,28 @@ def test_each_word_is_said_in_its_language(demo: DemoPage) -> None:
 def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> None:
     """In Jupyter the choice arrives before its result: until then the old table stays whole."""
     python = Switchboard(kind="encoder", language="en")
-    state = {name: getattr(python, name) for name in (*python.constants, *python.inputs)}
-    state |= {"result": python.result, "texts": python.texts, "language": "en"}
-    said = demo.page.evaluate(
-        """async ([source, state]) => {
-          const blob = new Blob([source], { type: "text/javascript" });
-          const module = await import(URL.createObjectURL(blob));
-          const heard = {};
-          const on = (name, listener) => { heard[name] = listener; };
-          const model = { get: name => state[name], on, off() {} };
-          const el = document.createElement("div");
-          module.default.render({ model, el });
+    said = demo.packed(
+        python,
+        """(el, model) => {
           const opened = el.querySelector("[aria-live=polite]").textContent;
-          state.kind = "cross";
-          heard["change:kind"]();
+          model.state.kind = "cross";
+          model.heard["change:kind"]();
           return [opened, el.querySelector("[aria-live=polite]").textContent];
         }""",
-        [assets.inlined_module("switchboard.js"), state],
     )
     assert said[0] == said[1]
     assert said[0].startswith("Encoder self-attention")
 
 
+@pytest.mark.usefixtures("dots_for_letters")
 @pytest.mark.slow
-def test_every_word_on_the_page_is_the_catalogues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_word_on_the_page_is_the_catalogues(tmp_path: Path) -> None:
     """With a catalogue of dots instead of letters, no text of the demo's own is left."""
-    dotted = {
-        demo: {key: re.sub(r"\{\w+\}|\w", _dot, text) for key, text in texts.items()}
-        for demo, texts in assets.strings("en").items()
-    }
-    monkeypatch.setattr(assets, "strings", lambda language: dotted)
     words = {word for token in (*SOURCE, *TARGET) for word in re.findall(r"\w+", token.text)}
     with open_demo(Switchboard(language="en"), tmp_path) as demo:
         for kind in KINDS:
             demo.set(kind=kind, query=1)
-            text = demo.page.locator(".mha").inner_text()
-            assert not set(re.findall(r"[^\W\d]+", text)) - words
-
-
-def _dot(found: re.Match[str]) -> str:
-    return found[0] if found[0].startswith("{") else "·"
+            assert not words_in(demo) - words
 
 
 @pytest.mark.slow
@@ -256,7 +211,6 @@ def test_it_is_accessible_and_fits(tmp_path: Path, dark: bool, width: int) -> No
             demo.page.evaluate("size => document.documentElement.style.fontSize = size", size)
             for kind in KINDS:
                 demo.set(kind=kind, query=1)
-                wide = demo.page.evaluate("document.documentElement.scrollWidth")
-                assert wide <= width, (size, kind)
+                assert_fits(demo.page, boxes_scroll=True)
                 if size == "100%" and kind != "encoder":
                     assert_accessible(demo.page, within=".mha")

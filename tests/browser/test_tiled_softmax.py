@@ -1,22 +1,17 @@
 """The tiled softmax stepper in Chromium, as the built site carries it: without a kernel."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from mha_lib.widgets import TiledSoftmax, assets
+from mha_lib.widgets import TiledSoftmax
 from mha_lib.widgets.tiled_softmax import ORDERS, TILES
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, assert_same, open_demo, opened_once
 
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(TiledSoftmax(language="en"), tmp_path_factory.mktemp("demo")) as opened:
-        yield opened
+opened = opened_once(TiledSoftmax)
 
 
 @pytest.fixture
@@ -27,11 +22,7 @@ def demo(opened: DemoPage) -> DemoPage:
 
 
 def button(demo: DemoPage, name: str) -> Locator:
-    return demo.page.get_by_role("button", name=name)
-
-
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator(".mha-seen")
+    return demo.page.get_by_role("button", name=name)  # an arrow stands in it too
 
 
 def verdict(demo: DemoPage) -> Locator:
@@ -50,10 +41,7 @@ def three(number: float) -> str:
 
 def assert_shows(demo: DemoPage, python: TiledSoftmax) -> None:
     result, place = python.result, python.step - 1
-    page = demo.get("result")
-    assert page.keys() == result.keys()
-    for name, numbers in result.items():
-        assert page[name] == pytest.approx(numbers, abs=1e-6), name
+    assert_same(demo.get("result"), result)
     names = ("sums", "weighted", "outputs")
     assert after(demo) == [
         f"{result['maxima'][place]:.0f}",
@@ -67,14 +55,14 @@ def assert_shows(demo: DemoPage, python: TiledSoftmax) -> None:
 def test_it_opens_at_a_rescale_and_ends_at_plain_softmax(demo: DemoPage) -> None:
     python = TiledSoftmax()
     assert_shows(demo, python)
-    expect(seen(demo)).to_contain_text("Its largest score, 3, is above the maximum so far, 2.")
-    expect(seen(demo)).to_contain_text("both sums are multiplied by e^(2 − 3) = .368")
+    expect(demo.seen).to_contain_text("Its largest score, 3, is above the maximum so far, 2.")
+    expect(demo.seen).to_contain_text("both sums are multiplied by e^(2 − 3) = .368")
     expect(verdict(demo)).to_contain_text("have not seen all keys yet")
     button(demo, "Next tile").click()
     python.step = 3
     assert_shows(demo, python)
-    expect(seen(demo)).to_contain_text("nothing is rescaled")
-    expect(seen(demo)).to_contain_text("That was the last tile: 17.803 / 3.794 = 4.692.")
+    expect(demo.seen).to_contain_text("nothing is rescaled")
+    expect(demo.seen).to_contain_text("That was the last tile: 17.803 / 3.794 = 4.692.")
     expect(verdict(demo)).to_contain_text("✓ The same")
     assert after(demo)[-1] == three(python.result["plain"]["output"])
 
@@ -94,7 +82,7 @@ def test_every_step_of_every_cut_is_mha_libs(demo: DemoPage, order: str) -> None
             assert_shows(demo, python)
             factor = python.result["factors"][step - 1]
             said = "nothing to rescale" if step == 1 else "multiplied by"
-            expect(seen(demo)).to_contain_text("nothing is rescaled" if factor == 1 else said)
+            expect(demo.seen).to_contain_text("nothing is rescaled" if factor == 1 else said)
             if step < tiles:
                 expect(verdict(demo)).not_to_contain_text("✓")
                 button(demo, "Next tile").click()
@@ -143,7 +131,7 @@ def test_tiles_are_told_by_words_too(demo: DemoPage) -> None:
 @pytest.mark.slow
 def test_a_step_beyond_the_last_tile_is_the_last(demo: DemoPage) -> None:
     demo.set(tile=6, step=12)
-    expect(seen(demo)).to_contain_text("Tile 2 of 2.")
+    expect(demo.seen).to_contain_text("Tile 2 of 2.")
     button(demo, "Previous tile").click()
     assert demo.get("step") == 1
 
@@ -167,18 +155,8 @@ def test_what_is_suggested_can_be_done(demo: DemoPage) -> None:
 def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> None:
     """Jupyter loads one text, and what it shows comes from Python: nothing is computed there."""
     python = TiledSoftmax(tile=3, step=4, order="rising", language="en")
-    state = {name: getattr(python, name) for name in (*python.constants, *python.inputs)}
-    state |= {"result": python.result, "texts": python.texts, "language": "en"}
-    shown = demo.page.evaluate(
-        """async ([source, state]) => {
-          const blob = new Blob([source], { type: "text/javascript" });
-          const module = await import(URL.createObjectURL(blob));
-          const model = { get: name => state[name], on() {}, off() {} };
-          const el = document.createElement("div");
-          module.default.render({ model, el });
-          return [...el.querySelectorAll(".mha-after")].map(cell => cell.textContent);
-        }""",
-        [assets.inlined_module("tiled_softmax.js"), state],
+    shown = demo.packed(
+        python, "el => [...el.querySelectorAll('.mha-after')].map(cell => cell.textContent)"
     )
     names = ("sums", "weighted", "outputs")
     assert shown == ["3", *(three(python.result[name][-1]) for name in names)]
@@ -194,7 +172,6 @@ def test_nothing_bars_a_reader(tmp_path: Path, dark: bool) -> None:
             for tile, step in ((4, 2), (1, 12), (12, 1)):
                 demo.set(tile=tile, step=step)
                 assert_accessible(demo.page, within=".mha")
-                assert demo.page.evaluate("document.documentElement.scrollWidth") <= width
-                assert demo.page.locator(".mha-scroll[tabindex]").count() == 0
+                assert_fits(demo.page)
         demo.page.evaluate("document.documentElement.style.fontSize = '200%'")
-        assert demo.page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert_fits(demo.page, boxes_scroll=True)

@@ -1,25 +1,20 @@
 """Permute the words in Chromium, as the built site carries it: without a kernel."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from playwright.sync_api import Locator, expect
 
 from mha_lib.widgets import WordOrder, word_order
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, assert_same, open_demo, opened_once, written
 
 START = "black dog chased cat"
 BACK = f"Back to {START}"
 BLACK, DOG, CHASED, CAT = range(4)
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(WordOrder(language="en"), tmp_path_factory.mktemp("demo")) as opened:
-        yield opened
+opened = opened_once(WordOrder)
 
 
 @pytest.fixture
@@ -41,49 +36,36 @@ def sentence(demo: DemoPage) -> str:
     return " ".join(demo.page.locator(".mha-cards .mha-word").all_inner_texts())
 
 
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator("[aria-live=polite]")
-
-
 def shown(demo: DemoPage, caption: str) -> list[str]:
     table = demo.page.locator("table").filter(has=demo.page.locator("caption", has_text=caption))
     return table.locator("tbody td").all_inner_texts()
 
 
-def two(number: float) -> str:
-    """A number as the demo shows it."""
-    text = f"{0.0 if abs(number) < 0.005 else number:.2f}"
-    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
-
-
 def assert_shows(demo: DemoPage, python: WordOrder) -> None:
-    result, page = python.result, demo.get("result")
-    assert result.keys() == page.keys()
-    for name in ("rows", "weights", "mix"):
-        ours, theirs = (torch.tensor(each[name], dtype=torch.float64) for each in (page, result))
-        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
-    for name in ("order", "positions", "same"):
-        assert page[name] == result[name]
+    result = python.result
+    assert_same(demo.get("result"), result)
     assert sentence(demo) == " ".join(word_order.WORDS[word] for word in python.order)
-    assert shown(demo, "What goes in") == [two(n) for row in result["rows"] for n in row]
-    assert shown(demo, "Weights") == [two(n) for row in result["weights"] for n in row]
+    assert shown(demo, "What goes in") == [written(n) for row in result["rows"] for n in row]
+    assert shown(demo, "Weights") == [written(n) for row in result["weights"] for n in row]
     taken = zip(result["mix"], result["same"], strict=True)
     assert shown(demo, "takes away") == [
-        text for row, same in taken for text in (*map(two, row), "= same" if same else "≠ other")
+        text
+        for row, same in taken
+        for text in (*map(written, row), "= same" if same else "≠ other")
     ]
 
 
 def test_moving_a_word_changes_nothing_until_positions_are_added(demo: DemoPage) -> None:
     python = WordOrder(language="en")
     assert_shows(demo, python)
-    expect(seen(demo)).to_contain_text("dog chased black cat. Without positions")
-    expect(seen(demo)).to_contain_text(f"every word takes away the same as in {START}")
-    expect(seen(demo)).to_contain_text("black gives .48 to dog and .48 to cat: nothing tells it")
+    expect(demo.seen).to_contain_text("dog chased black cat. Without positions")
+    expect(demo.seen).to_contain_text(f"every word takes away the same as in {START}")
+    expect(demo.seen).to_contain_text("black gives .48 to dog and .48 to cat: nothing tells it")
     positions(demo).check()
     python.positions = True
     assert_shows(demo, python)
-    expect(seen(demo)).to_contain_text(f"every word takes away something else than in {START}")
-    expect(seen(demo)).to_contain_text("black gives .11 to dog and .77 to cat. cat is nearer.")
+    expect(demo.seen).to_contain_text(f"every word takes away something else than in {START}")
+    expect(demo.seen).to_contain_text("black gives .11 to dog and .77 to cat. cat is nearer.")
 
 
 @pytest.mark.slow
@@ -104,7 +86,7 @@ def test_every_order_in_the_page_is_mha_libs(demo: DemoPage) -> None:
         demo.page.get_by_role("button", name=BACK).click()
         python.order = [BLACK, DOG, CHASED, CAT]
         assert_shows(demo, python)
-        expect(seen(demo)).to_contain_text("this is the order that all others are compared with")
+        expect(demo.seen).to_contain_text("this is the order that all others are compared with")
         demo.set(order=word_order.OPENING)
 
 
@@ -112,7 +94,7 @@ def test_every_order_in_the_page_is_mha_libs(demo: DemoPage) -> None:
 def test_black_between_the_animals_is_torn(demo: DemoPage) -> None:
     positions(demo).check()
     demo.set(order=[DOG, BLACK, CAT, CHASED])
-    expect(seen(demo)).to_contain_text("black gives .46 to dog and .48 to cat, nearly the same")
+    expect(demo.seen).to_contain_text("black gives .46 to dog and .48 to cat, nearly the same")
 
 
 @pytest.mark.slow
@@ -153,5 +135,4 @@ def test_nothing_bars_a_reader(dark: bool, tmp_path: Path) -> None:
         for width in (1280, 390):
             demo.page.set_viewport_size({"width": width, "height": 1000})
             assert_accessible(demo.page)
-            assert demo.page.evaluate("document.documentElement.scrollWidth") <= width
-            assert demo.page.locator(".mha-scroll[tabindex]").count() == 0
+            assert_fits(demo.page)
