@@ -1,6 +1,6 @@
 """Whether results are equal, what was measured, and which bounds were missed.
 
-No measurement itself: `benchmarks.attention` uses it.
+No measurement itself: `benchmarks.attention` uses it, and of it `benchmarks.site` the Report.
 """
 
 import json

@@ -111,20 +111,23 @@ def quiz_text(name: str, language: str) -> dict[str, Any]:
 
 
 def texts(names: tuple[str, ...], language: str) -> dict[str, Any]:
-    """Return one object of sections: the demos' "strings" and each "quiz-NAME" asked for.
+    """Return the sections that are asked for: a demo's strings by its name, or a "quiz-NAME".
 
     Raises:
-        ValueError: when there is no such quiz, or no such language.
+        ValueError: when there is no such demo or quiz, or no such language.
 
-    >>> "common" in texts(("strings",), "en")
-    True
+    >>> list(texts(("quiz", "quiz-multi-head"), "en"))
+    ['quiz', 'quiz-multi-head']
     """
     sections: dict[str, Any] = {}
     for name in names:
-        if name == "strings":
-            sections |= strings(language)
-        else:
+        if name.startswith("quiz-"):
             sections[name] = quiz_text(name.removeprefix("quiz-"), language)
+        elif name in strings(language):
+            sections[name] = strings(language)[name]
+        else:
+            known = ", ".join(strings(language))
+            raise ValueError(f"there are no texts for {name!r} in strings/; there are: {known}")
     return sections
 
 
@@ -153,7 +156,8 @@ def site_assets() -> dict[str, str]:
     assets = {"mha/loader.js": loader, "mha/widgets.css": stylesheet()}
     for name in module_names():
         assets[f"mha/{name}"] = _call("register", name, imports_of(name), source(name))
-    for name in ("strings", *(f"quiz-{quiz}" for quiz in quiz_names())):
+    # A file for each demo: a page asks for the texts of its own.
+    for name in (*strings("en"), *(f"quiz-{quiz}" for quiz in quiz_names())):
         for language in LANGUAGES:
             assets[f"mha/{name}.{language}.js"] = _call("addTexts", texts((name,), language))
     return assets

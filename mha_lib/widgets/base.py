@@ -44,6 +44,8 @@ class CourseWidget(anywidget.AnyWidget):
     `compute`, which returns JSON-ready values. A ValueError that `compute`
     raises is shown to the reader as the demo's message, in mha_lib's own words.
 
+    A demo's texts are the section of `strings/` that is named like its module.
+
     Inputs that are given to the constructor are set in the order of `inputs`, so that one
     may depend on those before it.
 
@@ -72,7 +74,7 @@ class CourseWidget(anywidget.AnyWidget):
         self,
         *,
         language: str | None = None,
-        text_names: tuple[str, ...] = ("strings",),
+        text_names: tuple[str, ...] = (),
         **inputs: Any,
     ) -> None:
         if unknown := [name for name in inputs if name not in self.inputs]:
@@ -81,8 +83,8 @@ class CourseWidget(anywidget.AnyWidget):
                 f"it takes {', '.join((*self.inputs, 'language'))}"
             )
         language = language or reader_language()
-        self._text_names = text_names
-        super().__init__(language=language, texts=assets.texts(text_names, language))
+        self._text_names = text_names or (self.module.removesuffix(".js"),)
+        super().__init__(language=language, texts=assets.texts(self._text_names, language))
         for name in sorted(inputs, key=self.inputs.index):
             self.set_trait(name, inputs[name])
         self._refresh()

@@ -32,7 +32,7 @@ class Quiz(CourseWidget):
     given = traitlets.Dict().tag(sync=True)
 
     def __init__(self, name: str, *, language: str | None = None) -> None:
-        super().__init__(language=language, text_names=("strings", f"quiz-{name}"), name=name)
+        super().__init__(language=language, text_names=("quiz", f"quiz-{name}"), name=name)
 
     def compute(self) -> dict[str, Any]:
         """Return the answers and whether each is right."""

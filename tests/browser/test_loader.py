@@ -101,7 +101,7 @@ def test_a_text_needs_each_of_its_values(new_page: Callable[..., Page], far_apar
     said = page.evaluate(
         """async () => {
           const { translator } = await mha.load("ui.js");
-          const texts = { common: {}, demo: { sum: "{a} and {b}", some: "{a}" } };
+          const texts = { demo: { sum: "{a} and {b}", some: "{a}" } };
           const t = translator({ get: () => texts }, "demo");
           const answer = (...given) => {
             try { return t(...given); } catch (problem) { return problem.message; }

@@ -57,8 +57,9 @@ def test_every_source_in_the_folder_is_a_module_or_the_loader() -> None:
 def test_the_site_gets_the_texts_of_every_language() -> None:
     packed = site_assets()
     for language in assets.LANGUAGES:
-        (texts,) = arguments(packed[f"mha/strings.{language}.js"], "addTexts")
-        assert texts == assets.strings(language)
+        for demo, written in assets.strings(language).items():
+            (texts,) = arguments(packed[f"mha/{demo}.{language}.js"], "addTexts")
+            assert texts == {demo: written}
 
 
 @pytest.mark.parametrize("language", assets.LANGUAGES)
@@ -97,6 +98,8 @@ def test_texts_are_known_in_their_language_only() -> None:
         assets.strings("fr")
     with pytest.raises(ValueError, match="there is no quiz 'nothing'"):
         assets.quiz_text("nothing", "en")
+    with pytest.raises(ValueError, match="no texts for 'nothing' in strings/; there are: common"):
+        assets.texts(("nothing",), "en")
 
 
 def modules_of(demo: str) -> set[str]:

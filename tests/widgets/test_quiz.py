@@ -188,7 +188,7 @@ def test_an_answer_of_another_kind_is_not_right(answer: Any) -> None:
 def test_outputs_on_the_site_are_the_same_in_every_language() -> None:
     html = {quiz("multi-head", language=language).static_html() for language in assets.LANGUAGES}
     assert len(html) == 1
-    assert 'data-texts="strings quiz-multi-head"' in html.pop()
+    assert 'data-texts="quiz quiz-multi-head"' in html.pop()
 
 
 def test_without_javascript_the_whole_quiz_stands_in_the_page() -> None:

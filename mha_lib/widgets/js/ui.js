@@ -35,7 +35,7 @@ export function make(tag, attributes = {}, ...children) {
  * @returns {(key: string, values?: Record<string, string|number>) => string}
  */
 export function translator(model, demo) {
-  const texts = { ...model.get("texts").common, ...model.get("texts")[demo] };
+  const texts = model.get("texts")[demo] ?? {};
   return (key, values = {}) => {
     if (!(key in texts)) throw new Error(`no text ${demo}.${key}`);
     return texts[key].replace(/\{(\w+)\}/g, (_, name) => {
