@@ -14,6 +14,10 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const button of document.querySelectorAll(".bd-sidebar-primary details > summary")) {
     button.setAttribute("aria-label", button.closest("li").querySelector("a").textContent);
   }
+  // A notebook is there to be kept: shown as text in a tab of its own, it helps nobody.
+  for (const link of document.querySelectorAll(".btn-download-notebook-button")) {
+    link.setAttribute("download", "");
+  }
   // The bibliography is marked as a list whose entries are not list items, so a screen
   // reader finds an empty list.
   for (const entry of document.querySelectorAll(".citation-list > .citation")) {

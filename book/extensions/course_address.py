@@ -1,0 +1,67 @@
+"""Sphinx extension: where the course lies on the internet, in two settings of _config.yml.
+
+Both are empty until that is known, and then nothing on a page names an address that is not there.
+"""
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.errors import ConfigError
+
+REPOSITORY = re.compile(r"https://[\w.-]+(/[\w.-]+){2,}")
+SITE = re.compile(r"https?://[\w.:-]+(/[\w.~-]+)*/")
+BRANCH = "main"
+
+
+def check_addresses(app: Sphinx, config: Config) -> None:
+    """Refuse an address that would make broken links.
+
+    Raises:
+        ConfigError: when an address is neither empty nor of the form that links are made of.
+    """
+    repository, site = config.course_repository, config.course_site
+    if repository and not REPOSITORY.fullmatch(repository):
+        raise ConfigError(
+            f"course_repository: {repository!r} in _config.yml is not the address of a "
+            "repository, as https://github.com/OWNER/NAME; leave it empty if there is none"
+        )
+    if site and not SITE.fullmatch(site):
+        raise ConfigError(
+            f"course_site: {site!r} in _config.yml is not the address of a site with a slash at "
+            "its end, as https://OWNER.github.io/NAME/; leave it empty if there is none"
+        )
+
+
+def of_source(repository: str, path: str) -> str:
+    """Return where a repository's file is shown, or the repository where its host is not known.
+
+    >>> of_source("https://github.com/a/b", "book/en/index.md")
+    'https://github.com/a/b/blob/main/book/en/index.md'
+    """
+    host = urlsplit(repository).hostname or ""
+    if host.endswith("github.com"):
+        return f"{repository}/blob/{BRANCH}/{path}"
+    if "gitlab" in host:
+        return f"{repository}/-/blob/{BRANCH}/{path}"
+    return repository
+
+
+def of_page(config: Config, docname: str, path: str) -> str:
+    """Return the address of a page: on the site, else its source, else an empty text.
+
+    `path` is the page's source, counted from the repository's root.
+    """
+    if config.course_site:
+        return f"{config.course_site}{config.language}/{docname}.html"
+    return of_source(config.course_repository, path) if config.course_repository else ""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the extension."""
+    app.add_config_value("course_repository", "", "html", str)
+    app.add_config_value("course_site", "", "html", str)
+    app.connect("config-inited", check_addresses)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
