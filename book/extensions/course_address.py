@@ -4,13 +4,16 @@ Both are empty until that is known, and then nothing on a page names an address 
 """
 
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
 from sphinx.errors import ConfigError
 
+ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = re.compile(r"https://[\w.-]+(/[\w.-]+){2,}")
 SITE = re.compile(r"https?://[\w.:-]+(/[\w.~-]+)*/")
 BRANCH = "main"
@@ -49,14 +52,21 @@ def of_source(repository: str, path: str) -> str:
     return repository
 
 
-def of_page(config: Config, docname: str, path: str) -> str:
-    """Return the address of a page: on the site, else its source, else an empty text.
+def source_path(env: BuildEnvironment, docname: str) -> str:
+    """Return a page's source, counted from the repository's root."""
+    path = Path(env.doc2path(docname)).relative_to(ROOT)
+    # An exercise is laid into the book at each build, by course_exercises.py.
+    return "/".join(path.parts[2:] if "exercises" in path.parts else path.parts)
 
-    `path` is the page's source, counted from the repository's root.
-    """
+
+def of_page(env: BuildEnvironment, docname: str) -> str:
+    """Return the address of a page: on the site, else its source, else an empty text."""
+    config = env.config
     if config.course_site:
         return f"{config.course_site}{config.language}/{docname}.html"
-    return of_source(config.course_repository, path) if config.course_repository else ""
+    if config.course_repository:
+        return of_source(config.course_repository, source_path(env, docname))
+    return ""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

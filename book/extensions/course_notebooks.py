@@ -25,7 +25,6 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "notebooks"
 NEEDLESS_ESCAPE = re.compile(r"\\(?=[.-])")
 NOTE = """> This is a chapter of *{course}*, to run and to change. Its demos need the course's
@@ -58,7 +57,7 @@ class Links:
         if docname not in self.env.titles:
             raise NotMarkdown(f"the page {target!r}, which the book does not have,")
         text = text or self.env.titles[docname].astext()
-        address = course_address.of_page(self.env.config, docname, source_path(self.env, docname))
+        address = course_address.of_page(self.env, docname)
         return f"[{text}]({address})" if address else f"*{text}*"
 
     def link(self, address: str, text: str) -> str:
@@ -91,13 +90,6 @@ class Links:
         # The escapes of what needs none would be in the way of whoever edits the cell.
         lines = [f"- {NEEDLESS_ESCAPE.sub('', line)}" for line in lines]
         return "\n".join(["## Works cited", "", *lines])
-
-
-def source_path(env: BuildEnvironment, docname: str) -> str:
-    """Return a page's source, counted from the repository's root."""
-    path = Path(env.doc2path(docname)).relative_to(ROOT)
-    # An exercise is laid into the book at each build, by course_exercises.py.
-    return "/".join(path.parts[2:] if "exercises" in path.parts else path.parts)
 
 
 def attachments(folder: Path, pictures: list[str]) -> dict[str, dict[str, str]]:
@@ -154,7 +146,7 @@ def converted(cell: NotebookNode, folder: Path, links: Links) -> NotebookNode:
 def note(env: BuildEnvironment, docname: str) -> str:
     """Return what a reader has to know before the first cell."""
     config = env.config
-    address = course_address.of_page(config, docname, source_path(env, docname))
+    address = course_address.of_page(env, docname)
     return NOTE.format(
         course=config.html_title,
         clone=f" (`git clone {config.course_repository}`)" if config.course_repository else "",

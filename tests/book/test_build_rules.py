@@ -4,32 +4,14 @@ A warning or a raising cell fails the build, a page that left the book leaves th
 and only chapters are run.
 """
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-ROOT = Path(__file__).resolve().parents[2]
-TOC = "format: jb-book\nroot: book/en/index\nchapters:\n- file: book/en/one\n"
-CHAPTER = """---
-jupytext: {{text_representation: {{extension: .md, format_name: myst}}}}
-kernelspec: {{name: python3, display_name: Python 3, language: python}}
----
-# {name}
-
-```{{code-cell}} python
-{code}
-```
-"""
-WIDGETS = """
-def site_assets():
-    return {"mha/loader.js": "", "mha/widgets.css": ""}
-"""
+from tests.book.small_book import TOC, build, run, small_book, write_chapter
 
 pytestmark = pytest.mark.slow
 
@@ -37,17 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def book(tmp_path: Path) -> Path:
     """Return a repository with this book's build, two chapters that print, and a small library."""
-    shutil.copytree(ROOT / "book", tmp_path / "book", ignore=shutil.ignore_patterns("??"))
-    shutil.copy(ROOT / "_config.yml", tmp_path)
-    (tmp_path / "mha_lib").mkdir()
-    (tmp_path / "mha_lib" / "__init__.py").write_text("ANSWER = 1\n")
-    (tmp_path / "mha_lib" / "widgets.py").write_text(WIDGETS)
-    (tmp_path / "book" / "en").mkdir()
-    (tmp_path / "book" / "en" / "index.md").write_text("# Index\n")
-    (tmp_path / "_toc.yml").write_text(TOC + "- file: book/en/two\n")
-    for name in ("one", "two"):
-        write_chapter(tmp_path, name, f"print('{name} was run')")
-    return tmp_path
+    return small_book(tmp_path)
 
 
 def release_exercise(book: Path, cell: str) -> Path:
@@ -61,27 +33,6 @@ def release_exercise(book: Path, cell: str) -> Path:
     toc = (book / "_toc.yml").read_text()
     (book / "_toc.yml").write_text(toc + "- file: book/en/exercises/build/build\n")
     return folder
-
-
-def write_chapter(book: Path, name: str, code: str) -> None:
-    (book / "book" / "en" / f"{name}.md").write_text(CHAPTER.format(name=name, code=code))
-
-
-def run(book: Path, command: str) -> subprocess.CompletedProcess[str]:
-    # Nothing tells Python of this copy's mha_lib: the build must see to it by itself.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    program, *arguments = command.split()
-    return subprocess.run(
-        [Path(sys.executable).with_name(program), *arguments],
-        cwd=book,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-
-
-def build(book: Path) -> subprocess.CompletedProcess[str]:
-    return run(book, "python -m book.build")
 
 
 def test_a_page_that_left_the_book_leaves_the_site(book: Path) -> None:

@@ -79,11 +79,14 @@ def test_pictures_go_into_the_notebook(tmp_path: Path) -> None:
 def test_links_follow_the_settings() -> None:
     path = "book/en/masking.md"
     config = SimpleNamespace(course_site="", course_repository="", language="en")
-    assert of_page(config, "masking", path) == ""
+    env = SimpleNamespace(config=config, doc2path=lambda name: str(ROOT / f"book/en/{name}.md"))
+    assert of_page(env, "masking") == ""
     config.course_repository = "https://github.com/a/b"
-    assert of_page(config, "masking", path) == f"https://github.com/a/b/blob/main/{path}"
+    assert of_page(env, "masking") == f"https://github.com/a/b/blob/main/{path}"
+    laid_in = "exercises/heads/heads"
+    assert of_page(env, laid_in) == f"https://github.com/a/b/blob/main/{laid_in}.md"
     config.course_site = "https://a.github.io/b/"
-    assert of_page(config, "masking", path) == "https://a.github.io/b/en/masking.html"
+    assert of_page(env, "masking") == "https://a.github.io/b/en/masking.html"
     assert of_source("https://gitlab.com/g/a/b", path).endswith(f"b/-/blob/main/{path}")
     assert of_source("https://git.example.org/a/b", path) == "https://git.example.org/a/b"
 
