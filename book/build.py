@@ -103,6 +103,8 @@ def build_site() -> None:
     for language, folder in folders.items():
         folder.rename(aside / language)
     (aside / "index.html").write_text(start_page(languages), "utf-8")
+    # Where a server looks for it. Its addresses are absolute, so it works there too.
+    shutil.copy(aside / languages[0] / "404.html", aside)
     remove(old)
     if SITE.exists():
         SITE.rename(old)

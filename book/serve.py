@@ -6,19 +6,44 @@ import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
+from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 SITE = Path(__file__).resolve().parents[1] / "_build" / "site"
+EDITIONS = {"en", "vi", "ms"}
 PORT = 8000
 PORTS = range(1, 65536)
+
+
+def missing_page(site: Path, asked: str) -> Path | None:
+    """Return the page that says so where `asked` is missing: its edition's, else the site's."""
+    edition = asked.lstrip("/").partition("/")[0]
+    pages = (site / folder / "404.html" for folder in (*EDITIONS.intersection([edition]), "."))
+    return next(filter(Path.is_file, pages), None)
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
     """Serves files, keeps connections open, and prints nothing."""
 
     protocol_version = "HTTP/1.1"
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer with the book's own page where a file is missing, else as ever."""
+        page = (
+            missing_page(Path(self.directory), self.path) if code == HTTPStatus.NOT_FOUND else None
+        )
+        if page is None:
+            super().send_error(code, message, explain)
+            return
+        body = page.read_bytes()
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Print nothing: a line for every file hides what matters."""

@@ -35,7 +35,8 @@ def test_table_of_contents_lists_every_page() -> None:
     for chapter in toc["chapters"]:
         listed += [entry["file"] for entry in (chapter, *chapter.get("sections", []))]
     assert len(listed) == len(set(listed))
-    assert set(listed) == {f"book/en/{page}" for page in pages_on_disk()}
+    pages = pages_on_disk() - {"404"}  # shown where a page is missing, and listed nowhere
+    assert set(listed) == {f"book/en/{page}" for page in pages}
 
 
 def test_site_has_every_page_and_no_other(site: Path) -> None:
@@ -52,7 +53,22 @@ def test_pages_load_only_files_of_the_site(site: Path) -> None:
         for element in BeautifulSoup(page.read_text("utf-8"), "html.parser").find_all(LOADED):
             address = str(element.get(LOADED[element.name], "")).split("?")[0].split("#")[0]
             if address and not address.startswith("data:"):
-                assert (page.parent / address).is_file(), f"{page.name} loads {address}"
+                folder = site if address.startswith("/") else page.parent
+                assert (folder / address.lstrip("/")).is_file(), f"{page.name} loads {address}"
+
+
+def test_the_page_for_missing_pages_leads_to_pages_from_anywhere(site: Path) -> None:
+    page = site / "en" / "404.html"
+    assert (site / "404.html").read_bytes() == page.read_bytes()
+    links = [
+        str(link["href"]).partition("#")[0]
+        for link in BeautifulSoup(page.read_text("utf-8"), "html.parser").select("a[href]")
+    ]
+    assert "/en/index.html" in links
+    for link in filter(None, links):
+        assert link.startswith("/en/"), link
+        assert (site / link.lstrip("/")).is_file(), link
+    assert "There is no such page" not in (site / "en" / "searchindex.js").read_text("utf-8")
 
 
 def test_stylesheets_load_only_files_of_the_site(site: Path) -> None:

@@ -29,6 +29,34 @@ def test_it_serves_what_is_built(tmp_path: Path) -> None:
         assert answer.read() == b"the course"
 
 
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [("vi/no/such", "vi"), ("en/x.html", "site"), ("no", "site"), ("no/../../vi/x", "site")],
+)
+def test_a_missing_page_is_answered_by_the_books_own(
+    tmp_path: Path, asked: str, shown: str
+) -> None:
+    (tmp_path / "vi").mkdir()
+    (tmp_path / "404.html").write_text("site")
+    (tmp_path / "vi" / "404.html").write_text("vi")
+    with serve.serving(tmp_path) as address:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(address + asked, timeout=10)
+        assert refused.value.code == 404
+        assert refused.value.read() == shown.encode()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(address + asked, method="HEAD"))
+        assert refused.value.read() == b""
+
+
+def test_a_site_without_such_a_page_still_answers(tmp_path: Path) -> None:
+    with (
+        serve.serving(tmp_path) as address,
+        pytest.raises(urllib.error.HTTPError, match="404"),
+    ):
+        urllib.request.urlopen(f"{address}no.html", timeout=10)
+
+
 def test_a_missing_site_is_said_with_the_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

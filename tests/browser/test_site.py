@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 from bs4 import BeautifulSoup
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.accessible import assert_accessible
 
@@ -77,6 +77,31 @@ def test_every_page_is_quiet_and_whole(page: Page, site_address: str, name: str)
     assert failed == []
     broken = "[...document.images].filter(image => !image.naturalWidth).map(image => image.src)"
     assert page.evaluate(broken) == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "en/a/b/c",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("en/no.html", "nowhere")),
+    ],
+)
+def test_a_missing_page_is_the_books_own_at_any_depth(
+    browser: Browser, http_site: str, asked: str
+) -> None:
+    page = browser.new_page(viewport=PHONE)  # not watched: the browser reports the status itself
+    failed: list[str] = []
+    page.on("response", lambda each: None if each.ok else failed.append(each.url))
+    answer = page.goto(http_site + asked)
+    assert answer.status == 404
+    assert failed == [http_site + asked]
+    expect(page.get_by_role("heading", level=1)).to_contain_text("There is no such page")
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    if asked == "no":
+        assert_accessible(page)
+    page.locator("article").get_by_role("link", name="Start here").click()
+    page.wait_for_url("**/en/index.html")
+    page.close()
 
 
 def test_formulas_are_drawn_and_can_be_read_out(page: Page, site_address: str) -> None:
