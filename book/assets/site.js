@@ -9,6 +9,19 @@
   look.theme ||= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
+// Paper is white: a page is printed in light colours, whatever it is read in.
+{
+  const look = document.documentElement.dataset;
+  let before;
+  addEventListener("beforeprint", () => {
+    before = look.theme;
+    look.theme = "light";
+  });
+  addEventListener("afterprint", () => {
+    look.theme = before;
+  });
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   // The side bar's buttons that fold a chapter's pages have no name.
   for (const button of document.querySelectorAll(".bd-sidebar-primary details > summary")) {

@@ -118,6 +118,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", keep_used_icons, priority=900)
     app.add_css_file("site.css", priority=900)
     app.add_css_file("mha/widgets.css", priority=901)
+    app.add_css_file("print.css", priority=902, media="print")
     # Demos' mount calls stand in the page's body, so their loader comes before it.
     app.add_js_file("mha/loader.js", priority=100)
     app.add_js_file("site.js", priority=900)
