@@ -6,7 +6,7 @@ PY := .venv/bin/python
 PORT ?= 8000
 SERVE ?= 1
 
-.PHONY: help setup site serve build test test-slow lint lock clean
+.PHONY: help setup site serve build pdf test test-slow lint lock clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -16,6 +16,10 @@ setup: ## make .venv with the locked packages
 
 build: setup ## build every edition into _build/site
 	@$(PY) -m book.build
+
+pdf: build ## build, then print the whole course into _build/site/en/attention-course.pdf
+	@scripts/setup.sh tests
+	@$(PY) -m book.pdf
 
 site: build ## build, then serve on http://localhost:8000 (SERVE=0 builds only; PORT=8001)
 ifneq ($(SERVE),0)
