@@ -33,7 +33,9 @@ def small_book(folder: Path) -> Path:
     (folder / "mha_lib" / "widgets.py").write_text(WIDGETS)
     (folder / "book" / "en").mkdir()
     (folder / "book" / "en" / "index.md").write_text("# Index\n")
-    (folder / "book" / "en" / "404.md").write_text("---\norphan: true\n---\n# Missing\n")
+    (folder / "book" / "en" / "404.md").write_text(
+        "---\norphan: true\nnosearch: true\n---\n# Missing\n"
+    )
     (folder / "_toc.yml").write_text(TOC + "- file: book/en/two\n")
     for name in ("one", "two"):
         write_chapter(folder, name, f"print('{name} was run')")
