@@ -41,6 +41,15 @@ def allow_parallel_reading(app: Sphinx) -> None:
         numbering.parallel_read_safe = True
 
 
+def write_one_by_one(app: Sphinx) -> None:
+    """Keep pages from being written in parallel: reading them is what takes time.
+
+    Of more than ten pages Sphinx makes several tasks, and an error in all but the last is lost:
+    the build ends well, with those pages missing.
+    """
+    app.builder.allow_parallel = False
+
+
 def write_demo_files(app: Sphinx) -> None:
     """Write the demos' scripts and style to _static/mha, and nothing of an earlier build."""
     if app.builder.format != "html":
@@ -111,6 +120,7 @@ def keep_used_icons(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
     app.connect("config-inited", find_own_files)
+    app.connect("builder-inited", write_one_by_one)
     app.connect("builder-inited", write_demo_files)
     app.connect("env-before-read-docs", lambda app, env, docnames: allow_parallel_reading(app))
     app.connect("html-page-context", add_search_script)

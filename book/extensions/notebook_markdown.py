@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 ADMONITIONS = {"note", "tip", "hint", "important", "attention", "caution", "warning", "danger"}
 # Roles that mark a text and change nothing about what is read.
 PLAIN_ROLES = {"n", "abbr", "term", "dfn"}
+# Directives of which only the page can make something.
+PAGE_ONLY = {"attention-path"}
 FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}|~{3,}|:{3,})(?P<info>[^`]*)$")
 DIRECTIVE = re.compile(r"\{(?P<name>[\w:-]+)\} *(?P<title>.*)")
 OPTION = re.compile(r":(?P<name>[\w-]+):(?: +(?P<value>.*))?$")
@@ -84,6 +86,8 @@ class Converter:
         if not directive:
             return [line, *body, opening["indent"] + opening["fence"]]
         name, title = directive["name"], directive["title"].strip()
+        if name in PAGE_ONLY:
+            return []
         options, body = _options(body)
         if name in ADMONITIONS or name == "admonition":
             inner = self.convert("\n".join(body))

@@ -55,6 +55,23 @@ def test_a_book_of_many_pages_is_read_in_parallel_without_a_warning(book: Path) 
     assert build(book).returncode == 0
 
 
+def test_one_page_of_many_that_cannot_be_written_fails_the_build(book: Path) -> None:
+    toc = book / "_toc.yml"
+    # Of more than ten pages Sphinx makes two tasks. It forgets that the first has failed, if that
+    # was before the second, of the last and long pages, is ready.
+    for number in range(13):
+        text = f"# Page {number}\n" + "\n*A* paragraph.\n" * (4000 if number > 9 else 0)
+        (book / "book" / "en" / f"page-{number:02}.md").write_text(text)
+        toc.write_text(toc.read_text() + f"- file: book/en/page-{number:02}\n")
+    assert build(book).returncode == 0
+    chapter = book / "book" / "en" / "one.md"
+    text = chapter.read_text() + "\n```{epigraph}\nWhich no notebook can show.\n```\n"
+    chapter.write_text(text)
+    outcome = build(book)
+    assert outcome.returncode != 0
+    assert "the directive {epigraph}" in outcome.stderr
+
+
 def test_an_edited_library_runs_chapters_again(book: Path) -> None:
     write_chapter(book, "one", "import mha_lib\nprint('the answer is', mha_lib.ANSWER)")
     page = book / "_build" / "site" / "en" / "one.html"

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from playwright.sync_api import Locator, expect
 
 from mha_lib.widgets import Switchboard
@@ -159,7 +160,7 @@ def test_between_two_sentences_each_weight_is_a_line(demo: DemoPage) -> None:
     slider(demo).fill("2")
     expect(demo.page.locator(".mha-links g")).to_have_count(2)
     for kind in (ENCODER, MASKED):  # within one sentence there is nothing between
-        button(demo, kind).click()
+        demo.button(kind).click()
         expect(demo.page.locator(".mha-links")).to_have_count(0)
 
 
