@@ -36,7 +36,11 @@ CHAPTERS = {
     "output": "transformer",
 }
 # What a page lights besides the parts that lead to it.
-ALSO_LIT = {"scaled-dot-product": ("softmax",)}
+ALSO_LIT = {
+    "scaled-dot-product": ("softmax",),
+    "pictures": ("words", "embeddings"),
+    "pytorch": ("heads", "w_o"),
+}
 
 PIECE = re.compile(r"([MLHV])([\d.]+)(?: ([\d.]+))?")
 LINE, LETTER = 15, 7.4  # a line's height and a letter's usual width

@@ -9,10 +9,10 @@ from bs4 import BeautifulSoup, Tag
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "book" / "extensions"))  # as _config.yml does
-from course_picture import CHAPTERS, NARROW, WIDE, draw, lit_parts  # noqa: E402  (needs the above)
+from course_picture import ALSO_LIT, CHAPTERS, NARROW, WIDE, draw, lit_parts  # noqa: E402  (needs the above)
 from course_strings import strings  # noqa: E402
 
-PAGES = sorted({*CHAPTERS.values(), "index"})
+PAGES = sorted({*CHAPTERS.values(), *ALSO_LIT, "index"})
 WORDS = strings("en", "picture")
 
 
