@@ -52,6 +52,9 @@ def prepare_kernels(app: Sphinx, config: Config) -> None:
     """Set the environment that kernels inherit."""
     # A widget shows itself as it must on a page without a kernel.
     os.environ["MHA_STATIC"] = "1"
+    # Chapters compute with small tensors. On a busy machine torch's threads wait for one another
+    # much longer than they compute, and the last digits hang on how many there are.
+    os.environ["OMP_NUM_THREADS"] = "1"
     # The author's own IPython settings and start-up files must not change a chapter.
     profile = ROOT / "_build" / "ipython" / "profile_default"
     profile.mkdir(parents=True, exist_ok=True)

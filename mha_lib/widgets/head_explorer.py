@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import traitlets
 
-from mha_lib import hand_set
+from mha_lib.widgets import hand_set
 from mha_lib.widgets.base import CourseWidget
 
 OPENING_SENTENCE = "Tôi yêu Việt Nam"
@@ -21,7 +21,7 @@ class HeadExplorer(CourseWidget):
     """Three hand-set heads on one sentence: pick a head and a query word, change the numbers.
 
     Args:
-        sentence: One of `mha_lib.hand_set.SENTENCES`. Changing it later sets `features` and
+        sentence: One of `mha_lib.widgets.hand_set.SENTENCES`. Changing it later sets `features` and
             `query` back.
         head: The head in view, from 0.
         query: The query word, from 0.
@@ -134,7 +134,7 @@ class HeadExplorer(CourseWidget):
             raise traitlets.TraitError(
                 f"features has {len(features)} rows of {widths} numbers, but {self.sentence!r} "
                 f"needs {expected[0]} rows of {expected[1]}; start from "
-                "mha_lib.hand_set.features(sentence).tolist()"
+                "mha_lib.widgets.hand_set.features(sentence).tolist()"
             )
         for row in features:
             _all_between("features", row, 0.0, 1.0)

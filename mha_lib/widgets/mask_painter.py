@@ -7,7 +7,8 @@ import torch
 import traitlets
 from torch import Tensor
 
-from mha_lib import causal_mask, from_ignore_mask, hand_set
+from mha_lib import causal_mask, from_ignore_mask
+from mha_lib.widgets import hand_set
 from mha_lib.widgets.base import CourseWidget
 
 SENTENCE = "The cat sat on the mat"

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from mha_lib import attention
 from mha_lib.models import PatchEmbedding
-from mha_lib.picture import COLOURS, SIZE, seaside, things
 from mha_lib.widgets.base import CourseWidget
+from mha_lib.widgets.picture import COLOURS, SIZE, seaside, things
 
 PATCH_SIZES = (8, 4)
 WORDS = tuple(COLOURS)

@@ -11,8 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from playwright.sync_api import Locator, expect
 
-from mha_lib import hand_set
-from mha_lib.widgets import HeadExplorer
+from mha_lib.widgets import HeadExplorer, hand_set
 from tests.browser.accessible import assert_accessible, assert_fits
 from tests.browser.demo_page import DemoPage, open_demo, opened_once, words_in
 

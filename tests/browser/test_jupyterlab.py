@@ -96,7 +96,7 @@ def test_mha_lib_computes_what_the_page_shows(notebook: Page) -> None:
     run_python(notebook, "explorer.gains = [8.0, 8.0, 8.0]; print('set')")
     printed = run_python(
         notebook,
-        "import mha_lib.hand_set as heads\n"
+        "import mha_lib.widgets.hand_set as heads\n"
         "x = heads.features(explorer.sentence)[None]\n"
         "row = heads.hand_set_heads()(x, trace=True).weights[0, 0, explorer.query]\n"
         "print(*(f'{weight:.2f}'.removeprefix('0') for weight in row.tolist()))",

@@ -10,9 +10,9 @@ import pytest
 import torch
 from playwright.sync_api import Locator, expect
 
-from mha_lib.picture import SIZE, seaside
 from mha_lib.widgets import PatchAttention, assets
 from mha_lib.widgets.patch_attention import KINDS, PATCH_SIZES, WORDS
+from mha_lib.widgets.picture import SIZE, seaside
 from tests.browser.accessible import assert_accessible
 from tests.browser.demo_page import DemoPage, open_demo
 

@@ -9,13 +9,14 @@ from typing import Any
 import ipywidgets
 import pytest
 
-from mha_lib import hand_set, picture
 from mha_lib.widgets import (
     CourseWidget,
     HeadExplorer,
     ShapeStepper,
     assets,
     base,
+    hand_set,
+    picture,
     quiz,
     shape_stepper,
     site_assets,

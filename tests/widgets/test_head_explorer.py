@@ -9,9 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from mha_lib import hand_set
-from mha_lib.hand_set import Sentence, Word
-from mha_lib.widgets import HeadExplorer
+from mha_lib.widgets import HeadExplorer, hand_set
+from mha_lib.widgets.hand_set import Sentence, Word
 from tests.widgets.refusals import assert_refused
 
 CAT = "The cat sat on the mat"

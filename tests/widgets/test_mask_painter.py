@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from torch import Tensor
 
-from mha_lib import causal_mask, from_ignore_mask, hand_set, key_mask_from_lengths, window_mask
-from mha_lib.widgets import MaskPainter
+from mha_lib import causal_mask, from_ignore_mask, key_mask_from_lengths, window_mask
+from mha_lib.widgets import MaskPainter, hand_set
 from mha_lib.widgets.mask_painter import GAIN, HEAD, SENTENCE
 from tests.widgets.refusals import assert_refused
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mha_lib.picture import COLOURS, SIZE, seaside, things
 from mha_lib.widgets import PatchAttention
 from mha_lib.widgets.patch_attention import GAINS, MIDDLE, PATCH_SIZES, WORDS
+from mha_lib.widgets.picture import COLOURS, SIZE, seaside, things
 from tests.widgets.refusals import assert_refused
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mha_lib import MultiHeadTrace, hand_set
+from mha_lib import MultiHeadTrace
+from mha_lib.widgets import hand_set
 
 LOVE = "Tôi yêu Việt Nam"
 CAT = "The cat sat on the mat"

@@ -2,7 +2,7 @@
 
 import torch
 
-from mha_lib.picture import COLOURS, SIZE, seaside, things
+from mha_lib.widgets.picture import COLOURS, SIZE, seaside, things
 
 
 def test_each_pixel_has_the_colour_of_what_it_belongs_to() -> None:
