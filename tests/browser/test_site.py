@@ -25,7 +25,8 @@ CHAPTERS = (
     "pytorch",
     "long-sequences",
 )
-PAGES = ("index", *CHAPTERS, EXERCISE, "questions", "glossary", "references", "search")
+EXERCISES = (EXERCISE, "exercises/masking/masking")
+PAGES = ("index", *CHAPTERS, *EXERCISES, "questions", "glossary", "references", "search")
 QUICK_PAGES = ("index", "multi-head", EXERCISE)
 CHAPTER = f"{EDITION}/multi-head.html"
 PHONE = {"width": 390, "height": 844}
