@@ -9,10 +9,13 @@ import pytest
 from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from grading.course import Course
 from tests.browser.accessible import assert_accessible
 
+ROOT = Path(__file__).resolve().parents[2]
 EDITION = "en"
 EXERCISE = "exercises/multi-head/multi-head"
+EXERCISES = tuple(f"exercises/{name}/{name}" for name in Course(ROOT).assignments)
 CHAPTERS = (
     "refresher",
     "embeddings",
@@ -25,7 +28,6 @@ CHAPTERS = (
     "pytorch",
     "long-sequences",
 )
-EXERCISES = (EXERCISE, "exercises/masking/masking")
 PAGES = ("index", *CHAPTERS, *EXERCISES, "questions", "glossary", "references", "search")
 QUICK_PAGES = ("index", "multi-head", EXERCISE)
 CHAPTER = f"{EDITION}/multi-head.html"
