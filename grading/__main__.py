@@ -1,4 +1,5 @@
-"""The command line: python -m grading release | autograde | status | lint | answers NAME."""
+"""The command line: python -m grading release | autograde | status | lint | answers NAME,
+and publish DIR."""
 
 from __future__ import annotations
 
@@ -122,6 +123,11 @@ def _parser() -> argparse.ArgumentParser:
         "Each is handed in by itself, all other answers being right.",
     )
     made.set_defaults(run=_answers)
+
+    what = "write the tree that students get, without any solution"
+    made = commands.add_parser("publish", help=what, description=what)
+    made.add_argument("directory", metavar="DIR", type=Path, help="a new or an empty folder")
+    made.set_defaults(run=_publish)
     return parser
 
 
@@ -151,6 +157,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     from grading.assignment import AssignmentError
     from grading.autograde import NothingToGrade
     from grading.gradebook import GradebookError
+    from grading.publish import PublishError
     from grading.release import ReleaseError
     from grading.sandbox import SandboxError
 
@@ -160,6 +167,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
         GradebookError,
         NothingToGrade,
         OSError,
+        PublishError,
         ReleaseError,
         SandboxError,
     )
@@ -256,6 +264,14 @@ def _answers(course: Course, options: argparse.Namespace) -> int:
 
     assignment = load(course, options.name)
     print(table(try_answers(course, assignment, read_answers(course, assignment))))
+    return FINE
+
+
+def _publish(course: Course, options: argparse.Namespace) -> int:
+    from grading.publish import publish
+
+    names = publish(course, options.directory)
+    print(f"{options.directory}: {_numbered(len(names), 'exercise')}: {', '.join(names)}")
     return FINE
 
 
