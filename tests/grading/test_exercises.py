@@ -45,6 +45,20 @@ def test_the_points_add_up_to_100(name: str) -> None:
     assert load(Course(ROOT), name).points == 100
 
 
+def test_the_instructors_table_says_what_is_so() -> None:
+    text = (ROOT / "solutions" / "README.md").read_text("utf-8")
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| [")]
+    said = {row[0].split("](")[1].rstrip(")"): row[2:5] for row in rows}
+    so = {}
+    for name in NAMES:
+        assignment = load(Course(ROOT), name)
+        cells = [cell for notebook in assignment.notebooks for cell in notebook.cells]
+        by_hand = sum(cell.points for cell in cells if cell.role == "written")
+        difficulty = "●" * assignment.difficulty + "○" * (3 - assignment.difficulty)
+        so[name] = [difficulty, str(assignment.minutes), f"{by_hand:g}"]
+    assert said == so
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_each_answer_has_a_right_and_a_wrong_one_of_a_student(name: str) -> None:
     assignment = load(Course(ROOT), name)
