@@ -1,5 +1,6 @@
-"""The released exercise in a real JupyterLab: its checks say what is wrong, and what is right."""
+"""The released exercises in a real JupyterLab: checks say what is wrong, and what is right."""
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -8,10 +9,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from benchmarks.students import WRONG, right_answer
+from benchmarks.students import MARKER, WRONG, right_answer
+from grading.answers import Answer, read_answers
+from grading.assignment import Notebook, load
+from grading.course import Course
+from grading.trials import judging_cells
 from tests.browser.jupyterlab import running_lab, tall_window, wait_for_kernel
 
-EXERCISE = Path(__file__).resolve().parents[2] / "exercises" / "multi-head"
+ROOT = Path(__file__).resolve().parents[2]
+EXERCISE = ROOT / "exercises" / "multi-head"
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +51,7 @@ def run(cell: Locator, source: str | None = None) -> str:
         cell.page.keyboard.insert_text(source)
     cell.page.keyboard.press("Control+Enter")
     expect(prompt).not_to_have_text(before)
-    expect(prompt).to_have_text(re.compile(r"\[\d+\]"))
+    expect(prompt).to_have_text(re.compile(r"\[\d+\]"), timeout=60_000)  # torch is imported
     return "\n".join(cell.locator(".jp-OutputArea-output").all_inner_texts())
 
 
@@ -98,3 +104,57 @@ def test_hints_are_folded_and_open(notebook: Page) -> None:
     expect(hint.locator("p")).to_be_hidden()
     hint.locator("summary").click()
     expect(hint.locator("p")).to_be_visible()
+
+
+def known_mistake(name: str) -> tuple[Notebook, Answer]:
+    """Return the first mistake that a visible check knows, and the notebook it is made in."""
+    assignment = load(Course(ROOT), name)
+    answers = read_answers(Course(ROOT), assignment)
+    checks = json.loads((ROOT / "exercises" / name / "checks.json").read_text("utf-8"))["checks"]
+    for notebook in assignment.notebooks:
+        for cell in notebook.cells:
+            for answer in answers:
+                if answer.cell == cell.id and answer.says:
+                    test = judging_cells(notebook, cell.id)[0]
+                    first = next(each for each in notebook.checks if each.cell == test)
+                    known = checks[first.name].get("known", [])
+                    if answer.says in [one["says"] for one in known]:
+                        return notebook, answer
+    raise AssertionError(f"no visible check of {name} knows a mistake")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the address of a JupyterLab with all exercises."""
+    home = tmp_path_factory.mktemp("all")
+    shutil.copytree(ROOT / "exercises", home / "exercises")
+    with running_lab(home) as address:
+        yield address
+
+
+@pytest.mark.parametrize("name", Course(ROOT).assignments)
+def test_a_student_makes_a_known_mistake_and_mends_it(
+    browser: Browser, lab: str, name: str
+) -> None:
+    notebook, mistake = known_mistake(name)
+    test = judging_cells(notebook, mistake.cell)[0]
+    code = [cell for cell in notebook.cells if cell.type == "code"]
+    right = {cell.id: MARKER.sub("", cell.solution) for cell in code if cell.role == "solution"}
+    with tall_window(browser) as window:
+        page = window.new_page()
+        # A workspace of its own: else the notebooks of earlier tests are there, hidden.
+        page.goto(f"{lab}/lab/workspaces/{name}/tree/exercises/{name}/{notebook.id}.ipynb")
+        wait_for_kernel(page)
+        shown = {cell.id: page.locator(".jp-CodeCell").nth(at) for at, cell in enumerate(code)}
+        for cell in code[: [each.id for each in code].index(test)]:
+            run(shown[cell.id], right.get(cell.id))
+        run(shown[mistake.cell], mistake.source)
+        said = run(shown[test])
+        assert "CheckFailed" in said
+        assert mistake.says in " ".join(said.split())
+        run(shown[mistake.cell], right[mistake.cell])
+        said = run(shown[test])
+        assert "CheckFailed" not in said
+        assert said.count("✓") + said.count("•") == sum(
+            each.cell == test and not each.hidden for each in notebook.checks
+        )
