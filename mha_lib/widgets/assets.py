@@ -16,6 +16,8 @@ _FILES = resources.files("mha_lib.widgets")
 _IMPORT = re.compile(r'(from\s*|import\s*)"\./([\w-]+\.js)"')
 
 LANGUAGES = ("en", "vi", "ms")
+# What demos share comes before what each has of its own, which may overrule it.
+_LOOKS = ("common.css", "heads.css", "score.css")
 
 
 def source(name: str) -> str:
@@ -71,9 +73,18 @@ def inlined_module(name: str) -> str:
     return _IMPORT.sub(as_data_url, source(name))
 
 
+@cache
 def stylesheet() -> str:
-    """Return the demos' one stylesheet."""
-    return source("widgets.css")
+    """Return the demos' one stylesheet: the files of `css/`, joined.
+
+    One for all, since a page's demos share most of it, and a reader loads it once.
+
+    >>> ".mha-quiz" in stylesheet()
+    True
+    """
+    names = {path.name for path in (_FILES / "css").iterdir() if path.name.endswith(".css")}
+    ordered = [*_LOOKS, *sorted(names.difference(_LOOKS))]
+    return "\n".join((_FILES / "css" / name).read_text(encoding="utf-8") for name in ordered)
 
 
 @cache

@@ -145,7 +145,7 @@ def test_a_folder_that_cannot_be_written_is_said_in_words(
 
 @pytest.mark.parametrize(
     ("name", "runs_again"),
-    [("a.py", True), ("data/weights.json", True), ("js/a.js", False), ("js/a.css", False)],
+    [("a.py", True), ("data/weights.json", True), ("js/a.js", False), ("css/a.css", False)],
 )
 def test_cache_follows_what_can_change_an_output(
     tmp_path: Path, name: str, runs_again: bool

@@ -55,6 +55,15 @@ def test_every_source_in_the_folder_is_a_module_or_the_loader() -> None:
     assert {*MODULES, "loader.js"} == sources
 
 
+def test_the_stylesheet_holds_every_sheet_once_what_is_shared_first() -> None:
+    sheets = {path.name: path.read_text("utf-8") for path in (FILES / "css").iterdir()}
+    written = assets.stylesheet()
+    assert all(written.count(sheet) == 1 for sheet in sheets.values())
+    assert sum(map(len, sheets.values())) + len(sheets) - 1 == len(written)
+    places = {name: written.index(sheet) for name, sheet in sheets.items()}
+    assert sorted(places, key=places.__getitem__)[:3] == ["common.css", "heads.css", "score.css"]
+
+
 def test_the_site_gets_the_texts_of_every_language() -> None:
     packed = site_assets()
     for language in assets.LANGUAGES:
