@@ -6,13 +6,7 @@
  * beside it does not say, so it is hidden from screen readers.
  */
 
-const SVG = "http://www.w3.org/2000/svg";
-
-function makeSvg(tag, attributes = {}) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
-}
+import { svg } from "./ui.js";
 
 /**
  * Where each arc leaves the query word: its middle, in units of the whole base, from -0.5
@@ -40,8 +34,8 @@ export function feet(query, weights) {
  * @returns {{element: Element, show(query: number, weights: number[]): void, stop(): void}}
  */
 export function arcs(count) {
-  const paths = Array.from({ length: count }, () => makeSvg("path", { class: "mha-arc" }));
-  const element = makeSvg("svg", { class: "mha-arcs", "aria-hidden": "true", focusable: "false" });
+  const paths = Array.from({ length: count }, () => svg("path", { class: "mha-arc" }));
+  const element = svg("svg", { class: "mha-arcs", "aria-hidden": "true", focusable: "false" });
   element.append(...paths);
   let shown = null;
 

@@ -21,7 +21,8 @@
 import { costPicture } from "./cost_picture.js";
 import { costSayings } from "./cost_sayings.js";
 import { costTable } from "./cost_table.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, showCount, translator } from "./ui.js";
+import { selectPicker } from "./pickers.js";
+import { changer, freshId, liveLine, make, rich, root, say, scrollBox, showCount, slider, translator } from "./ui.js";
 
 const INPUTS = ["model", "seq", "batch", "num_kv_heads", "sees"];
 
@@ -86,11 +87,7 @@ function render({ model, el }) {
   const recipe = model.get("recipe");
   const language = model.get("language");
   const saying = costSayings(t, recipe, language);
-
-  function change(traits) {
-    for (const [name, value] of Object.entries(traits)) model.set(name, value);
-    model.save_changes();
-  }
+  const change = changer(model);
 
   const titleId = freshId("title");
   const controls = makeControls(t, recipe, language, change);
@@ -133,60 +130,55 @@ function render({ model, el }) {
 function makeControls(t, recipe, language, change) {
   const number = (count) => showCount(count, language);
   const heads = (model) => recipe.models[model].num_heads;
-  const picker = (label, onchange) => {
-    const select = make("select", { id: freshId("pick"), onchange: () => onchange(select.value) });
-    const element = make("div", { class: "mha-picker" }, make("label", { for: select.id }, rich(label)), select);
-    return { select, element };
-  };
-  const option = (value, text) => make("option", { value }, text);
+  let [all, seq] = [0, 0]; // the heads of the model in view, and its N
 
-  const model = picker(t("model"), (name) => change({ model: name, num_kv_heads: heads(name) }));
-  model.select.append(...Object.keys(recipe.models).map((name) => option(name, t(`model_${name}`))));
-  const batch = picker(t("batch"), (count) => change({ batch: Number(count) }));
-  batch.select.append(...recipe.batches.map((count) => option(count, String(count))));
-  const sees = picker(t("sees"), (count) => change({ sees: count === "all" ? null : Number(count) }));
-  const seen = (count) => (count === null ? t("sees_all") : t("sees_some", { count: number(count) }));
-  sees.select.append(...recipe.sees.map((count) => option(count ?? "all", seen(count))));
-  const keyHeads = picker(t("key_heads"), (count) => change({ num_kv_heads: Number(count) }));
-  let drawnFor = null;
+  const model = selectPicker({
+    label: t("model"),
+    values: Object.keys(recipe.models),
+    write: (name) => t(`model_${name}`),
+    choose: (name) => change({ model: name, num_kv_heads: heads(name) }),
+  });
+  const keyHeads = selectPicker({
+    label: rich(t("key_heads")),
+    values: [],
+    write: (count) => t(count === all ? "key_heads_all" : "key_heads_some", { count, shared: all / count }),
+    choose: (num_kv_heads) => change({ num_kv_heads }),
+  });
+  const sees = selectPicker({
+    label: t("sees"),
+    values: recipe.sees,
+    write: (count) => (count === null ? t("sees_all") : t("sees_some", { count: number(count) })),
+    choose: (count) => change({ sees: count }),
+  });
+  const batch = selectPicker({
+    label: rich(t("batch")),
+    values: recipe.batches,
+    write: String,
+    choose: (count) => change({ batch: count }),
+  });
+  // Its steps are places in a list; from Python a length may come that lies between two of them.
+  const length = slider({
+    label: rich(t("length")),
+    max: recipe.lengths.length - 1,
+    write: () => number(seq),
+    oninput: (place) => change({ seq: recipe.lengths[place] }),
+  });
 
-  const slider = lengthSlider(t, recipe.lengths, number, (seq) => change({ seq }));
-  const pickers = [model, keyHeads, sees, batch].map((each) => each.element);
-  return {
-    element: make("div", {}, make("div", { class: "mha-row" }, ...pickers), slider.element),
-    show(now) {
-      if (drawnFor !== now.model) {
-        const all = heads(now.model);
-        const possible = Array.from({ length: all }, (_, i) => all - i).filter((count) => all % count === 0);
-        const text = (count) =>
-          count === all ? t("key_heads_all", { count }) : t("key_heads_some", { count, shared: all / count });
-        keyHeads.select.replaceChildren(...possible.map((count) => option(count, text(count))));
-        drawnFor = now.model;
-      }
-      model.select.value = now.model;
-      batch.select.value = String(now.batch);
-      sees.select.value = String(now.sees ?? "all");
-      keyHeads.select.value = String(now.num_kv_heads);
-      slider.show(now.seq);
-    },
-  };
-}
-
-/** A slider over lengths, each about one and a half times the one before. */
-function lengthSlider(t, lengths, number, choose) {
-  const id = freshId("length");
-  const value = make("output", { for: id });
-  const oninput = () => choose(lengths[Number(input.value)]);
-  const input = make("input", { type: "range", id, min: 0, max: lengths.length - 1, oninput });
-  function show(seq) {
-    // From Python a length may come that lies between two of the slider's own.
-    const place = lengths.findLastIndex((each) => each <= seq);
-    if (Number(input.value) !== place) input.value = String(place);
-    input.setAttribute("aria-valuetext", number(seq));
-    value.textContent = number(seq);
+  function show(now) {
+    seq = now.seq;
+    if (all !== heads(now.model)) {
+      all = heads(now.model);
+      const counts = Array.from({ length: all }, (_, i) => all - i);
+      keyHeads.offer(counts.filter((count) => all % count === 0));
+    }
+    model.show(now.model);
+    batch.show(now.batch);
+    sees.show(now.sees);
+    keyHeads.show(now.num_kv_heads);
+    length.show(recipe.lengths.findLastIndex((each) => each <= seq));
   }
-  const label = make("label", { for: id }, rich(t("length")));
-  return { element: make("div", { class: "mha-slider" }, label, input, value), show };
+  const pickers = [model, keyHeads, sees, batch].map((each) => each.element);
+  return { element: make("div", {}, make("div", { class: "mha-row" }, ...pickers), length.element), show };
 }
 
 export default { render };

@@ -4,19 +4,11 @@
  */
 
 import { showFlops } from "./cost_numbers.js";
-import { make, rich } from "./ui.js";
+import { make, rich, showCount, svg } from "./ui.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const LINES = ["projections", "products", "feed_forward"];
 const HEIGHT = 280;
 const EDGE = { left: 74, right: 12, top: 22, bottom: 44 };
-
-function svg(tag, attributes = {}, ...children) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  element.append(...children);
-  return element;
-}
 
 /** A short piece of a part's line, to stand beside its name; null for what has no line. */
 export function lineSample(name) {
@@ -34,7 +26,7 @@ export function costPicture(t, lengths, language) {
   const element = svg("svg", { class: "mha-picture", role: "img", height: HEIGHT });
   const caption = make("p", { class: "mha-picture-words" });
   const figure = make("div", { class: "mha-figure" }, element, caption);
-  const number = (count) => count.toLocaleString(language);
+  const number = (count) => showCount(count, language);
   const log = Math.log10;
   const [least, most] = [lengths[0], lengths.at(-1)];
   let result = null;

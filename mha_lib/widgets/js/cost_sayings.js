@@ -1,6 +1,7 @@
 /** What the cost explorer says: what was seen, and what is worth trying next. */
 
 import { showBytes, showFlops, showGrowth, showShare, together } from "./cost_numbers.js";
+import { showCount } from "./ui.js";
 
 /**
  * @typedef {import("./cost_explorer.js").Result} Result
@@ -9,7 +10,7 @@ import { showBytes, showFlops, showGrowth, showShare, together } from "./cost_nu
  * @param {string} language
  */
 export function costSayings(t, recipe, language) {
-  const number = (count) => count.toLocaleString(language);
+  const number = (count) => showCount(count, language);
 
   /** The state in words and numbers. @param {Result} result */
   function seen({ model, seq, batch, num_kv_heads, sees, weight_bytes, crossing, now, doubled }) {

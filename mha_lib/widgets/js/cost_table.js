@@ -2,7 +2,7 @@
 
 import { WORK, showBytes, showFlops, showGrowth, showShare, together } from "./cost_numbers.js";
 import { lineSample } from "./cost_picture.js";
-import { make, rich } from "./ui.js";
+import { make, rich, showCount } from "./ui.js";
 
 /** @param {(key: string, values?: object) => string} t @param {string} language */
 export function costTable(t, language) {
@@ -23,7 +23,7 @@ export function costTable(t, language) {
 
   /** @param {import("./cost_explorer.js").Result} result */
   function show({ seq, now, doubled, weight_bytes }) {
-    const heads = [t("part"), t("at", { seq: seq.toLocaleString(language) }), t("share"), t("twice")];
+    const heads = [t("part"), t("at", { seq: showCount(seq, language) }), t("share"), t("twice")];
     head.replaceChildren(...heads.map((text) => make("th", { scope: "col" }, rich(text))));
     const all = together(now);
     work.replaceChildren(

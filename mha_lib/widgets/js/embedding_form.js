@@ -1,7 +1,9 @@
 /** A form that describes a new word by its features. */
 
-import { slider } from "./slider.js";
-import { freshId, make, rich } from "./ui.js";
+import { freshId, make, rich, slider } from "./ui.js";
+
+/** One of a word's numbers, written like a weight: .9, or 1. @param {number} number */
+export const showFeature = (number) => String(number).replace(/^0\./, ".");
 
 /**
  * @param {(key: string, values?: object) => string} t
@@ -14,9 +16,13 @@ export function wordForm(t, { features, most_added, longest_word }, { words, add
   const refused = make("p", { class: "mha-refused", role: "alert" });
   const word = make("input", { type: "text", id, maxlength: longest_word, autocomplete: "off", spellcheck: "false" });
   const sliders = features.map((feature) => {
-    const shown = (number) => String(number).replace(/^0\./, ".");
-    const range = { min: 0, max: 1, step: 0.1 };
-    const each = slider({ label: t(`feature_${feature}`), range, say: shown, oninput: (number) => each.show(number) });
+    const each = slider({
+      label: t(`feature_${feature}`),
+      max: 1,
+      step: 0.1,
+      oninput: (number) => each.show(number),
+      write: showFeature,
+    });
     each.show(0.5);
     return each;
   });
@@ -44,7 +50,7 @@ export function wordForm(t, { features, most_added, longest_word }, { words, add
   function submit(event) {
     event.preventDefault();
     const name = word.value.trim();
-    const numbers = sliders.map((each) => each.number());
+    const numbers = sliders.map((each) => each.value());
     const why = flaw(name, numbers);
     refused.replaceChildren(why ? rich(why) : "");
     if (why) return;

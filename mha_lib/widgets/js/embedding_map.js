@@ -16,11 +16,12 @@
  */
 
 import { matmul, transpose } from "./attention.js";
-import { wordForm } from "./embedding_form.js";
+import { showFeature, wordForm } from "./embedding_form.js";
 import { showInCell } from "./heatmap.js";
 import { plane } from "./plane.js";
+import { selectPicker } from "./pickers.js";
 import { mean, principalDirections } from "./principal.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
+import { changer, freshId, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
 
 const LANGUAGE = "en"; // the ten words'
 const PRINCIPAL = "principal";
@@ -51,11 +52,7 @@ export function compute({ recipe, view, selected, added }) {
 function render({ model, el }) {
   const t = translator(model, "embedding_map");
   const recipe = model.get("recipe");
-
-  function change(traits) {
-    for (const [name, value] of Object.entries(traits)) model.set(name, value);
-    model.save_changes();
-  }
+  const change = changer(model);
 
   const titleId = freshId("title");
   const select = (selected) => change({ selected });
@@ -107,16 +104,12 @@ function render({ model, el }) {
 
 /** What the map is drawn on: two features, or where the words differ most. */
 function viewPicker(t, { features, views }, change) {
-  const id = freshId("view");
-  const named = (feature) => t(`feature_${features[feature]}`);
-  const select = make("select", { id, onchange: () => change(select.value) });
-  for (const [view, pair] of Object.entries(views)) {
-    const [across, up] = pair.map(named);
-    const text = view === PRINCIPAL ? t("view_principal") : t("view_pair", { across, up });
-    select.append(make("option", { value: view }, text));
+  function write(view) {
+    if (view === PRINCIPAL) return t("view_principal");
+    const [across, up] = views[view].map((feature) => t(`feature_${features[feature]}`));
+    return t("view_pair", { across, up });
   }
-  const element = make("div", { class: "mha-picker" }, make("label", { for: id }, t("view")), select);
-  return { element, show: (view) => (select.value = view) };
+  return selectPicker({ label: t("view"), values: Object.keys(views), write, choose: change });
 }
 
 /** A radio button for each word. */
@@ -225,7 +218,7 @@ function makeTable(t, { features, words }) {
         const row = make("tr", {}, make("th", { scope: "row", lang }, now.words[i]));
         const cosine = make("td", { class: "mha-weight" });
         showInCell(cosine, now.cosines[i]);
-        row.append(cosine, ...now.rows[i].map((number) => make("td", {}, String(number).replace(/^0\./, "."))));
+        row.append(cosine, ...now.rows[i].map((number) => make("td", {}, showFeature(number))));
         if (i === now.selected) row.setAttribute("aria-current", "true");
         return row;
       }),

@@ -23,7 +23,7 @@ import { numbersEditor } from "./head_numbers.js";
 import { outputOfOneWord } from "./head_output.js";
 import { sayings } from "./head_sayings.js";
 import { heatmap } from "./heatmap.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, translator } from "./ui.js";
+import { changer, freshId, liveLine, make, rich, root, say, scrollBox, translator } from "./ui.js";
 
 /**
  * What HeadExplorer.compute does in Python, with this page's own attention.
@@ -46,11 +46,7 @@ function render({ model, el }) {
   const names = recipe.heads.map((name) => t(`head_${name}`));
   const language = model.get("language");
   const saying = sayings(t, { names, meanings: recipe.meanings, language });
-
-  function change(traits) {
-    for (const [name, value] of Object.entries(traits)) model.set(name, value);
-    model.save_changes();
-  }
+  const change = changer(model);
 
   const titleId = freshId("title");
   const tryThis = make("p", { class: "mha-try" });

@@ -5,9 +5,8 @@
  * from screen readers, and the table has the buttons. A click on a word here is a short cut.
  */
 
-import { make } from "./ui.js";
+import { make, svg } from "./ui.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 /** How wide a line of weight 1 is, in pixels. */
 const WIDEST = 14;
 
@@ -19,22 +18,16 @@ const WIDEST = 14;
  * @returns {{element: HTMLElement, show(weights: number[][], query: number): void}}
  */
 export function links({ asking, answering, choose }) {
-  const drawing = document.createElementNS(SVG, "svg");
   // Places are shares of the width, so that nothing has to be drawn anew when it changes.
-  drawing.setAttribute("viewBox", "0 0 1 1");
-  drawing.setAttribute("preserveAspectRatio", "none");
+  const drawing = svg("svg", { viewBox: "0 0 1 1", preserveAspectRatio: "none" });
   const middle = (place, { words }) => (place + 0.5) / words.length;
   const lines = asking.words.map((_, i) => {
-    const group = document.createElementNS(SVG, "g");
     const paths = answering.words.map((_, j) => {
       const [from, to] = [middle(i, asking), middle(j, answering)];
-      const path = document.createElementNS(SVG, "path");
-      path.setAttribute("d", `M${from},1 C${from},.5 ${to},.5 ${to},0`);
-      path.setAttribute("vector-effect", "non-scaling-stroke");
-      return path;
+      const d = `M${from},1 C${from},.5 ${to},.5 ${to},0`;
+      return svg("path", { d, "vector-effect": "non-scaling-stroke" });
     });
-    group.append(...paths);
-    return { group, paths };
+    return { group: svg("g", {}, ...paths), paths };
   });
   const answers = answering.words.map((word) => make("span", {}, word));
   const asks = asking.words.map((word, i) => make("span", { onclick: () => choose(i) }, word));

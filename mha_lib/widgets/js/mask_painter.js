@@ -25,7 +25,8 @@ import { maskGrid } from "./mask_grid.js";
 import { PATTERNS, flipped, keptBy, patternOf } from "./mask_patterns.js";
 import { sayings } from "./mask_sayings.js";
 import { scoresTable, weightsTable } from "./mask_tables.js";
-import { freshId, liveLine, make, rich, root, say, translator } from "./ui.js";
+import { buttonPicker } from "./pickers.js";
+import { changer, freshId, liveLine, make, rich, root, say, translator } from "./ui.js";
 
 // Two weights that differ by less are the same: rounding alone makes them differ.
 const SAME = 1e-9;
@@ -66,18 +67,21 @@ function render({ model, el }) {
   const t = translator(model, "mask_painter");
   const recipe = model.get("recipe");
   const saying = sayings(t, model.get("language"));
-
-  function change(traits) {
-    for (const [name, value] of Object.entries(traits)) model.set(name, value);
-    model.save_changes();
-  }
+  const change = changer(model);
 
   const titleId = freshId("title");
-  const pickers = [
-    picker(t("patterns"), patternChoices(t, model, recipe, change), (now) => now.pattern),
-    picker(t("reading"), choices(t, "reading", ["keep", "ignore"], change), (now) => now.reading),
-    picker(t("when"), choices(t, "when", ["before", "after"], change), (now) => now.when),
-  ];
+  const option = (trait, values) =>
+    buttonPicker({
+      label: t(trait),
+      values,
+      write: (value) => t(`option_${trait}_${value}`),
+      choose: (value) => change({ [trait]: value }),
+    });
+  const pickers = {
+    pattern: patternPicker(t, model, recipe, change),
+    reading: option("reading", ["keep", "ignore"]),
+    when: option("when", ["before", "after"]),
+  };
   const turn = make(
     "button",
     { type: "button", onclick: () => change({ mask: flipped(model.get("mask")) }) },
@@ -92,7 +96,7 @@ function render({ model, el }) {
   const demo = root(
     "heads mha-mask",
     make("p", { class: "mha-title", id: titleId }, t("title")),
-    make("div", { class: "mha-row" }, ...pickers.map((each) => each.element)),
+    make("div", { class: "mha-row" }, ...Object.values(pickers).map((each) => each.element)),
     make("div", { class: "mha-both" }, make("div", {}, gridPlace, turn), weightsPlace),
     seen,
     tryThis,
@@ -125,7 +129,8 @@ function render({ model, el }) {
     const now = { ...result, words, reading, when, mask, pattern, turned: turned === "free" ? null : turned };
 
     if (length !== openLength) openWords(words, length);
-    for (const part of [...pickers, ...parts]) part.show(now);
+    for (const [name, picker] of Object.entries(pickers)) picker.show(now[name]);
+    for (const part of parts) part.show(now);
     tryThis.replaceChildren(rich(saying.tryThis(now)));
     say(seen, ...saying.seen(now).map((line) => make("span", { class: "mha-said" }, rich(line), " ")));
   }
@@ -136,47 +141,20 @@ function render({ model, el }) {
   return () => events.forEach((event) => model.off(event, draw));
 }
 
-/** One choice for each pattern: it ticks what this pattern needs in the reading that is set. */
-function patternChoices(t, model, recipe, change) {
-  return [...PATTERNS, "free"].map((pattern) => ({
-    value: pattern,
-    text: t(`pattern_${pattern}`),
-    choose() {
+/** One button for each pattern: it ticks what this pattern needs in the reading that is set. */
+function patternPicker(t, model, recipe, change) {
+  return buttonPicker({
+    label: t("patterns"),
+    values: [...PATTERNS, "free"],
+    write: (pattern) => t(`pattern_${pattern}`),
+    choose(pattern) {
       const all = recipe.words.length;
       const [now, ignore] = [model.get("length"), model.get("reading") === "ignore"];
       const length = { padding: recipe.padded_length, free: now }[pattern] ?? all;
       const keep = keptBy(pattern, length, all);
       change({ length, mask: ignore ? flipped(keep) : keep });
     },
-  }));
-}
-
-function choices(t, trait, values, change) {
-  return values.map((value) => ({
-    value,
-    text: t(`option_${trait}_${value}`),
-    choose: () => change({ [trait]: value }),
-  }));
-}
-
-/** Buttons of which one is pressed: the one whose value `current` finds in a situation. */
-function picker(label, listed, current) {
-  const id = freshId("choice");
-  const buttons = listed.map(({ text, choose }) =>
-    make("button", { type: "button", onclick: choose }, text),
-  );
-  return {
-    element: make(
-      "div",
-      { class: "mha-picker", role: "group", "aria-labelledby": id },
-      make("span", { id }, label),
-      make("div", { class: "mha-buttons" }, ...buttons),
-    ),
-    show: (now) =>
-      buttons.forEach((button, i) =>
-        button.setAttribute("aria-pressed", String(listed[i].value === current(now))),
-      ),
-  };
+  });
 }
 
 export default { render };

@@ -15,7 +15,8 @@
 import { attention, matmul } from "./attention.js";
 import { patchGrid, wholePicture } from "./patch_grid.js";
 import { patchSayings } from "./patch_sayings.js";
-import { freshId, liveLine, make, rich, root, say, translator } from "./ui.js";
+import { buttonPicker } from "./pickers.js";
+import { changer, freshId, liveLine, make, rich, root, say, translator } from "./ui.js";
 
 /**
  * What PatchAttention.compute does in Python, with this page's own attention.
@@ -62,20 +63,25 @@ function render({ model, el }) {
   const t = translator(model, "patch_attention");
   const recipe = model.get("recipe");
   const saying = patchSayings(t, recipe, model.get("language"));
-
-  function change(traits) {
-    for (const [name, value] of Object.entries(traits)) model.set(name, value);
-    model.save_changes();
-  }
+  const change = changer(model);
 
   const titleId = freshId("title");
-  const sizes = picker(t("sizes"), recipe.patch_sizes, (size) => t("size", { size }), {
+  const sizes = buttonPicker({
+    label: t("sizes"),
+    values: recipe.patch_sizes,
+    write: (size) => t("size", { size }),
     choose: (patch_size) => change({ patch_size }),
   });
-  const kinds = picker(t("kinds"), recipe.kinds, (kind) => t(`kind_${kind}`), {
+  const kinds = buttonPicker({
+    label: t("kinds"),
+    values: recipe.kinds,
+    write: (kind) => t(`kind_${kind}`),
     choose: (kind) => change({ kind }),
   });
-  const words = picker(t("words"), recipe.words, (word) => t(`word_${word}`), {
+  const words = buttonPicker({
+    label: t("words"),
+    values: recipe.words,
+    write: (word) => t(`word_${word}`),
     choose: (word) => change({ word }),
   });
   const hint = make("p", { class: "mha-try", id: freshId("hint") }, t("hint"));
@@ -131,24 +137,6 @@ function render({ model, el }) {
   for (const event of events) model.on(event, draw);
   draw();
   return () => events.forEach((event) => model.off(event, draw));
-}
-
-/** One button for each choice; the one in view is pressed. */
-function picker(name, choices, label, { choose }) {
-  const id = freshId("choice");
-  const buttons = choices.map((choice) =>
-    make("button", { type: "button", onclick: () => choose(choice) }, label(choice)),
-  );
-  return {
-    element: make(
-      "div",
-      { class: "mha-picker", role: "group", "aria-labelledby": id },
-      make("span", { id }, name),
-      make("div", { class: "mha-buttons" }, ...buttons),
-    ),
-    show: (chosen) =>
-      buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(choices[i] === chosen))),
-  };
 }
 
 export default { render };

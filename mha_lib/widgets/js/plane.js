@@ -11,19 +11,13 @@
  * @property {number} depth how deep its colour is, from 0 to 1
  */
 
-const SVG = "http://www.w3.org/2000/svg";
+import { svg } from "./ui.js";
+
 /** The picture's side, its field from edge to edge, and a letter's size, all in its own units. */
 const [SIDE, LEFT, RIGHT, TOP, BOTTOM] = [360, 24, 354, 6, 336];
 const [LINE, LETTER, DOT, RING] = [16, 8.4, 5, 9];
 /** Dots that are closer than this are one to the eye. */
 const SAME = 3;
-
-function makeSvg(tag, attributes = {}, ...children) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  element.append(...children);
-  return element;
-}
 
 /** How wide a name is about, in bold too, with wide signs counted twice. @param {string} text */
 function widthOf(text) {
@@ -37,7 +31,7 @@ function widthOf(text) {
  *   `line`: the places of two points to be joined; `least` and `greatest`: the field's ends.
  */
 export function plane(onpick) {
-  const element = makeSvg("svg", {
+  const element = svg("svg", {
     class: "mha-plane",
     viewBox: `0 0 ${SIDE} ${SIDE}`,
     "aria-hidden": "true",
@@ -51,21 +45,21 @@ export function plane(onpick) {
     const dots = points.map((point) => ({ ...point, at: [right(point.x), down(point.y)] }));
     const middle = (LEFT + RIGHT) / 2;
     element.replaceChildren(
-      makeSvg("rect", { class: "mha-field", x: LEFT, y: TOP, width: RIGHT - LEFT, height: BOTTOM - TOP }),
-      makeSvg("path", { class: "mha-zero", d: `M${right(0)},${TOP}V${BOTTOM}M${LEFT},${down(0)}H${RIGHT}` }),
-      makeSvg("text", { class: "mha-axis", x: middle, y: SIDE - 8, "text-anchor": "middle" }, `${across} →`),
-      makeSvg(
+      svg("rect", { class: "mha-field", x: LEFT, y: TOP, width: RIGHT - LEFT, height: BOTTOM - TOP }),
+      svg("path", { class: "mha-zero", d: `M${right(0)},${TOP}V${BOTTOM}M${LEFT},${down(0)}H${RIGHT}` }),
+      svg("text", { class: "mha-axis", x: middle, y: SIDE - 8, "text-anchor": "middle" }, `${across} →`),
+      svg(
         "text",
         { class: "mha-axis", "text-anchor": "middle", transform: `translate(16 ${middle - 18}) rotate(-90)` },
         `${up} →`,
       ),
     );
-    if (line) element.append(makeSvg("path", { class: "mha-link", d: `M${line.map((i) => dots[i].at).join("L")}` }));
+    if (line) element.append(svg("path", { class: "mha-link", d: `M${line.map((i) => dots[i].at).join("L")}` }));
     // The selected one last, so that it lies on top.
     for (const dot of dots.toSorted((a, b) => (a.key === selected) - (b.key === selected))) {
       const [cx, cy] = dot.at;
-      if (dot.key === selected) element.append(makeSvg("circle", { class: "mha-ring", cx, cy, r: RING }));
-      const circle = makeSvg("circle", { class: "mha-dot", "data-key": dot.key, cx, cy, r: DOT });
+      if (dot.key === selected) element.append(svg("circle", { class: "mha-ring", cx, cy, r: RING }));
+      const circle = svg("circle", { class: "mha-dot", "data-key": dot.key, cx, cy, r: DOT });
       circle.style.setProperty("--mha-weight", String(dot.depth));
       circle.addEventListener("click", () => onpick(dot.key));
       element.append(circle);
@@ -90,10 +84,10 @@ function labels(dots, selected, onpick) {
     taken.push(box);
     // A name is narrower than its box: it keeps to the dot's side.
     const side = box.left > at[0] ? { x: box.left } : { x: box.right, "text-anchor": "end" };
-    const text = makeSvg("text", { ...side, y: box.bottom - 4 });
+    const text = svg("text", { ...side, y: box.bottom - 4 });
     members.forEach(({ key, name, language }, i) => {
       if (i > 0) text.append(", ");
-      const label = makeSvg("tspan", { "data-key": key, ...(language && { lang: language }) }, name);
+      const label = svg("tspan", { "data-key": key, ...(language && { lang: language }) }, name);
       label.toggleAttribute("data-selected", key === selected);
       label.addEventListener("click", () => onpick(key));
       text.append(label);

@@ -21,7 +21,7 @@ import { attention, matmul, transpose } from "./attention.js";
 import { lookOfOneHead } from "./head_look.js";
 import { numbersFlow } from "./qkv_flow.js";
 import { matrixEditors } from "./qkv_matrices.js";
-import { freshId, liveLine, make, rich, root, say, showNumber, showWeight, translator } from "./ui.js";
+import { changer, freshId, liveLine, make, rich, root, say, showNumber, showWeight, translator } from "./ui.js";
 
 const MATRICES = ["W_Q", "W_K", "W_V"];
 const LANGUAGE = "en"; // the words'
@@ -40,11 +40,7 @@ function render({ model, el }) {
   const t = translator(model, "qkv_by_hand");
   const recipe = model.get("recipe");
   const words = recipe.words;
-
-  function change(traits) {
-    for (const [name, value] of Object.entries(traits)) model.set(name, value);
-    model.save_changes();
-  }
+  const change = changer(model);
 
   const titleId = freshId("title");
   const look = lookOfOneHead(t, { sentence: { words, language: LANGUAGE }, names: [""], change });

@@ -14,7 +14,7 @@
 
 import { attention } from "./attention.js";
 import { showInCell } from "./heatmap.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, showCount, showWeight, slider, translator } from "./ui.js";
+import { changer, freshId, liveLine, make, rich, root, say, scrollBox, showCount, showWeight, slider, translator } from "./ui.js";
 
 /** How many of the products in a score are written out. */
 const WRITTEN = 4;
@@ -61,11 +61,7 @@ const outcome = (left, shown) => (shown === null ? "< .001" : `${sign(left, show
 function render({ model, el }) {
   const t = translator(model, "score_stepper");
   const recipe = model.get("recipe");
-
-  function change(traits) {
-    for (const [name, value] of Object.entries(traits)) model.set(name, value);
-    model.save_changes();
-  }
+  const change = changer(model);
 
   const titleId = freshId("title");
   const controls = makeControls(t, recipe, change);

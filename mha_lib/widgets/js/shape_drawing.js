@@ -4,9 +4,8 @@
  * which numbers are token 1's.
  */
 
-import { make } from "./ui.js";
+import { make, svg } from "./ui.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const WIDEST = 300;
 const LARGEST_CELL = 16;
 
@@ -104,7 +103,7 @@ export function drawTensor(look, sizes, t) {
 
 function drawMatrix({ rows, columns, head, first }, matrix, cell) {
   const [width, height] = [columns * cell, rows * cell];
-  const svg = svgElement("svg", {
+  const drawing = svg("svg", {
     width: width + 2,
     height: height + 2,
     viewBox: `-1 -1 ${width + 2} ${height + 2}`,
@@ -113,8 +112,8 @@ function drawMatrix({ rows, columns, head, first }, matrix, cell) {
     for (let column = 0; column < columns; column += 1) {
       const owner = head(matrix, row, column);
       const fill = owner < 0 ? "var(--mha-line)" : `var(--mha-head-${owner})`;
-      svg.append(
-        svgElement("rect", {
+      drawing.append(
+        svg("rect", {
           x: column * cell,
           y: row * cell,
           width: cell,
@@ -128,11 +127,11 @@ function drawMatrix({ rows, columns, head, first }, matrix, cell) {
   const outlined = first(matrix);
   if (outlined) {
     const [row, column, tall, wide] = outlined.map((place) => place * cell);
-    svg.append(
-      svgElement("rect", { x: column, y: row, width: wide, height: tall, class: "mha-first" }),
+    drawing.append(
+      svg("rect", { x: column, y: row, width: wide, height: tall, class: "mha-first" }),
     );
   }
-  return svg;
+  return drawing;
 }
 
 /** Under the d_model columns: which of them belong to which head. */
@@ -144,10 +143,4 @@ function columnOwners({ h, d_k }, cell, t) {
     owners.append(make("span", { style: `width: ${wide}px` }, label));
   }
   return owners;
-}
-
-function svgElement(tag, attributes) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  return element;
 }

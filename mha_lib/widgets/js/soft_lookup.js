@@ -17,8 +17,7 @@
 import { attention } from "./attention.js";
 import { showInCell } from "./heatmap.js";
 import { plane } from "./plane.js";
-import { slider } from "./slider.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
+import { changer, freshId, liveLine, make, rich, root, say, scrollBox, showWeight, slider, translator } from "./ui.js";
 
 /** Keys whose distances differ by less are equally near, as in Python. */
 const SAME = 1e-9;
@@ -57,11 +56,7 @@ function render({ model, el }) {
   const t = translator(model, "soft_lookup");
   const recipe = model.get("recipe");
   const names = recipe.names.map((name) => t(`key_${name}`));
-
-  function change(traits) {
-    for (const [name, value] of Object.entries(traits)) model.set(name, value);
-    model.save_changes();
-  }
+  const change = changer(model);
 
   const titleId = freshId("title");
   const controls = makeControls(t, recipe, model, change);
@@ -123,21 +118,22 @@ function render({ model, el }) {
 
 /** Where the query points, and how sharp the lookup is. */
 function makeControls(t, { greatest, step, scales }, model, change) {
-  const range = { min: -greatest, max: greatest, step };
   const axes = ["query_x", "query_y"].map((label, axis) =>
     slider({
-      label: t(label),
-      range,
-      say: (number) => plain(number, 2),
+      label: rich(t(label)),
+      min: -greatest,
+      max: greatest,
+      step,
+      write: (number) => plain(number, 2),
       oninput: (number) => change({ query: model.get("query").with(axis, number) }),
     }),
   );
   // Its steps are places in a list; from Python a scale may lie between two of them.
   const placeOf = (scale) => scales.findLastIndex((each) => each <= scale);
   const sharpness = slider({
-    label: t("sharpness"),
-    range: { min: 0, max: scales.length - 1, step: 1 },
-    say: () => plain(model.get("scale"), 2),
+    label: rich(t("sharpness")),
+    max: scales.length - 1,
+    write: () => plain(model.get("scale"), 2),
     oninput: (place) => change({ scale: scales[place] }),
   });
   function show() {

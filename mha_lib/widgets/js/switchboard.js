@@ -17,6 +17,7 @@
 import { attention, matmul } from "./attention.js";
 import { heatmap } from "./heatmap.js";
 import { links } from "./links.js";
+import { buttonPicker } from "./pickers.js";
 import { switchboardSayings } from "./switchboard_sayings.js";
 import { freshId, liveLine, make, rich, root, say, scrollBox, slider, translator } from "./ui.js";
 
@@ -62,7 +63,12 @@ function render({ model, el }) {
   }
 
   const titleId = freshId("title");
-  const kinds = kindPicker(t, Object.keys(recipe.kinds), (kind) => change({ kind }));
+  const kinds = buttonPicker({
+    label: t("kinds"),
+    values: Object.keys(recipe.kinds),
+    write: (kind) => t(`kind_${kind}`),
+    choose: (kind) => change({ kind }),
+  });
   const progress = slider({
     label: t("written"),
     min: 1,
@@ -123,24 +129,6 @@ function render({ model, el }) {
   for (const event of events) model.on(event, draw);
   draw();
   return () => events.forEach((event) => model.off(event, draw));
-}
-
-/** One button for each kind of attention; the one in view is pressed. */
-function kindPicker(t, kinds, choose) {
-  const id = freshId("choice");
-  const buttons = kinds.map((kind) =>
-    make("button", { type: "button", onclick: () => choose(kind) }, t(`kind_${kind}`)),
-  );
-  return {
-    element: make(
-      "div",
-      { class: "mha-picker", role: "group", "aria-labelledby": id },
-      make("span", { id }, t("kinds")),
-      make("div", { class: "mha-buttons" }, ...buttons),
-    ),
-    show: (kind) =>
-      buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(kinds[i] === kind))),
-  };
 }
 
 /** One sentence, and the part that it plays. @param {Side} side */

@@ -22,8 +22,9 @@
  */
 
 import { attention } from "./attention.js";
+import { selectPicker } from "./pickers.js";
 import { add, drawRunning, drawStrip, drawWork, show, three } from "./tiled_tables.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, translator } from "./ui.js";
+import { changer, freshId, liveLine, make, rich, root, say, scrollBox, translator } from "./ui.js";
 
 const dot = (one, other) => add(one.map((each, i) => each * other[i]));
 
@@ -65,11 +66,7 @@ export function compute({ recipe, order, tile }) {
 function render({ model, el }) {
   const t = translator(model, "tiled_softmax");
   const recipe = model.get("recipe");
-
-  function change(traits) {
-    for (const [name, value] of Object.entries(traits)) model.set(name, value);
-    model.save_changes();
-  }
+  const change = changer(model);
 
   /** What is to be shown: the result, and which of its tiles, from 0. */
   function now() {
@@ -129,29 +126,26 @@ function render({ model, el }) {
 }
 
 function makeControls(t, recipe, { change, go }) {
-  const picker = (label, options, onchange) => {
-    const select = make("select", { id: freshId("pick"), onchange: () => onchange(select.value) }, ...options);
-    return { select, element: make("span", { class: "mha-picker" }, make("label", { for: select.id }, label), select) };
-  };
-  const option = (value, text) => make("option", { value }, text);
   // Both begin anew: another cut has another first tile.
-  const tile = picker(
-    t("tile"),
-    recipe.tiles.map((size) => option(size, size === 1 ? t("tile_one") : t("tile_of", { size }))),
-    (size) => change({ tile: Number(size), step: 1 }),
-  );
-  const order = picker(
-    t("order"),
-    Object.keys(recipe.orders).map((name) => option(name, t(`order_${name}`))),
-    (name) => change({ order: name, step: 1 }),
-  );
+  const tile = selectPicker({
+    label: t("tile"),
+    values: recipe.tiles,
+    write: (size) => (size === 1 ? t("tile_one") : t("tile_of", { size })),
+    choose: (size) => change({ tile: size, step: 1 }),
+  });
+  const order = selectPicker({
+    label: t("order"),
+    values: Object.keys(recipe.orders),
+    write: (name) => t(`order_${name}`),
+    choose: (name) => change({ order: name, step: 1 }),
+  });
   const previous = make("button", { type: "button", onclick: () => go(-1) }, t("previous"));
   const next = make("button", { type: "button", onclick: () => go(1) }, t("next"));
   return {
     element: make("div", { class: "mha-row" }, tile.element, order.element, make("span", { class: "mha-steps" }, previous, next)),
     show(situation, name) {
-      tile.select.value = String(situation.tile);
-      order.select.value = name;
+      tile.show(situation.tile);
+      order.show(name);
       // Not `disabled`: that would throw a keyboard reader's focus away at the last tile.
       previous.setAttribute("aria-disabled", String(situation.place === 0));
       next.setAttribute("aria-disabled", String(situation.place === situation.tiles - 1));

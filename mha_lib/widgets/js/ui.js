@@ -29,6 +29,32 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 /**
+ * Make an element of a drawing, as `make` does.
+ * @param {string} tag
+ * @param {Record<string, any>} [attributes]
+ * @param {...(Node|string)} children
+ * @returns {SVGElement}
+ */
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
+}
+
+/**
+ * What sets several traits at once, since what follows from them is one result.
+ * @param {{set(name: string, value: any): void, save_changes(): void}} model
+ * @returns {(traits: Record<string, any>) => void}
+ */
+export function changer(model) {
+  return (traits) => {
+    for (const [name, value] of Object.entries(traits)) model.set(name, value);
+    model.save_changes();
+  };
+}
+
+/**
  * The demo's texts: `t("seen", { word: "yêu" })` fills in `{word}`.
  * @param {{get(name: string): any}} model
  * @param {string} demo
@@ -107,7 +133,7 @@ export function root(demo, ...children) {
  * @param {number} [parts.step]
  * @param {(value: number) => void} parts.oninput the reader moved it
  * @param {(value: number) => string} [parts.write] the value as people write it
- * @returns {{element: HTMLElement, show(value: number): void}}
+ * @returns {{element: HTMLElement, show(value: number): void, value(): number}}
  */
 export function slider({ label, min = 0, max, step = 1, oninput, write = String }) {
   const id = freshId("slider");
@@ -120,7 +146,7 @@ export function slider({ label, min = 0, max, step = 1, oninput, write = String 
     input.setAttribute("aria-valuetext", written.textContent);
   }
   const name = make("label", { for: id }, label);
-  return { element: make("div", { class: "mha-slider" }, name, input, written), show };
+  return { element: make("div", { class: "mha-slider" }, name, input, written), show, value: () => Number(input.value) };
 }
 
 /**

@@ -22,9 +22,10 @@
  */
 
 import { attention, matmul } from "./attention.js";
+import { buttonPicker } from "./pickers.js";
 import { writerSayings } from "./word_by_word_sayings.js";
 import { drawChoice, drawRows, drawWork } from "./word_by_word_tables.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, translator } from "./ui.js";
+import { changer, freshId, liveLine, make, rich, root, say, scrollBox, translator } from "./ui.js";
 
 const LANGUAGE = "en"; // the words'
 
@@ -95,11 +96,7 @@ function render({ model, el }) {
   const t = translator(model, "word_by_word");
   const recipe = model.get("recipe");
   const saying = writerSayings(t, recipe);
-
-  function change(traits) {
-    for (const [name, value] of Object.entries(traits)) model.set(name, value);
-    model.save_changes();
-  }
+  const change = changer(model);
 
   const titleId = freshId("title");
   const controls = makeControls(t, recipe, {
@@ -163,9 +160,13 @@ function render({ model, el }) {
 
 /** With or without, and the steps. */
 function makeControls(t, recipe, { choose, goTo, now }) {
-  const id = freshId("cache");
   const button = (text, onclick) => make("button", { type: "button", onclick }, text);
-  const ways = [true, false].map((cache) => [cache, button(t(cache ? "with" : "without"), () => choose(cache))]);
+  const ways = buttonPicker({
+    label: t("cache"),
+    values: [true, false],
+    write: (cache) => t(cache ? "with" : "without"),
+    choose,
+  });
   const back = button(t("back"), () => goTo(now() - 1));
   const next = button(t("next"), () => goTo(now() + 1));
   const over = button(t("over"), () => goTo(1));
@@ -173,16 +174,11 @@ function makeControls(t, recipe, { choose, goTo, now }) {
     element: make(
       "div",
       { class: "mha-row" },
-      make(
-        "div",
-        { class: "mha-picker", role: "group", "aria-labelledby": id },
-        make("span", { id }, t("cache")),
-        make("div", { class: "mha-buttons" }, ...ways.map(([, each]) => each)),
-      ),
+      ways.element,
       make("div", { class: "mha-steps" }, over, back, next),
     ),
     show(step, cache) {
-      for (const [way, each] of ways) each.setAttribute("aria-pressed", String(way === cache));
+      ways.show(cache);
       // Not `disabled`: that would throw a keyboard reader's focus away at either end.
       for (const each of [over, back]) each.setAttribute("aria-disabled", String(step === 1));
       next.setAttribute("aria-disabled", String(step === recipe.steps));

@@ -15,7 +15,7 @@
 
 import { attention, matmul } from "./attention.js";
 import { emptyTable, heatmap } from "./heatmap.js";
-import { freshId, liveLine, make, rich, root, say, scrollBox, showNumber, showWeight, translator } from "./ui.js";
+import { changer, freshId, liveLine, make, rich, root, say, scrollBox, showNumber, showWeight, translator } from "./ui.js";
 
 const LANGUAGE = "en"; // the words'
 /** The word whose row tells most, and the two that it may belong to. */
@@ -51,11 +51,7 @@ function render({ model, el }) {
   const t = translator(model, "word_order");
   const recipe = model.get("recipe");
   const { words } = recipe;
-
-  function change(traits) {
-    for (const [name, value] of Object.entries(traits)) model.set(name, value);
-    model.save_changes();
-  }
+  const change = changer(model);
 
   const titleId = freshId("title");
   const cards = wordCards(t, words, (order) => change({ order }));
