@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from grading.expected import FILE_NAME, DamagedChecks, judge, read
+from grading.checks_file import FILE_NAME, DamagedChecks, read
+from grading.expected import judge
 from grading.values import Raised, decode, encode
 
 _LIBRARIES = sysconfig.get_path("purelib")

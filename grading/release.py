@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from grading import expected
+from grading import checks_file, expected
 from grading.answers import read_answers
 from grading.assignment import Assignment, AssignmentError, Notebook, load
 from grading.assignment_sandbox import sandbox_for
@@ -99,14 +99,14 @@ def _make(course: Course, assignment: Assignment, folder: Path) -> Path:
     for name, content in assignment.files.items():
         (made / name).write_bytes(content)
     salt = _salt(assignment)
-    expected.write(
-        made / expected.FILE_NAME,
+    checks_file.write(
+        made / checks_file.FILE_NAME,
         assignment=assignment.name,
         salt=salt,
         checks=_entries(course, assignment, salt),
     )
     allowed = {f"{notebook.id}.ipynb" for notebook in assignment.notebooks}
-    allowed |= {*assignment.files, expected.FILE_NAME}
+    allowed |= {*assignment.files, checks_file.FILE_NAME}
     found = {path.name for path in made.iterdir()}
     if found != allowed:
         raise ReleaseError(
@@ -254,7 +254,7 @@ def _differences(made: Path, old: Path) -> list[str]:
         path = old / name
         if path.is_symlink() or not path.is_file():
             said.append(f"{path} is missing")
-        elif name == expected.FILE_NAME:
+        elif name == checks_file.FILE_NAME:
             said += [f"{path}: {what}" for what in _check_differences(made / name, path)]
         elif path.read_bytes() != (made / name).read_bytes():
             said.append(f"{path} is not what a release makes now")
@@ -263,10 +263,10 @@ def _differences(made: Path, old: Path) -> list[str]:
 
 def _check_differences(made: Path, old: Path) -> list[str]:
     try:
-        was = expected.read(old)
-    except expected.DamagedChecks as error:
+        was = checks_file.read(old)
+    except checks_file.DamagedChecks as error:
         return [f"is damaged: {error}"]
-    now = expected.read(made)
+    now = checks_file.read(made)
     if (was.assignment, was.salt) != (now.assignment, now.salt):
         return ["belongs to another version"]
     return [

@@ -25,6 +25,7 @@ WRITABLE = (HOME, "/tmp", "/dev/shm")  # each is a tmpfs of its own, of limited 
 INSIDE_FILES = (
     "__init__.py",
     "check.py",
+    "checks_file.py",
     "compare.py",
     "expected.py",
     "values.py",

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from grading.expected import DamagedChecks, Verdict, entry, judge, read, write
+from grading.checks_file import DamagedChecks, read, write
+from grading.expected import Verdict, entry, judge
 from grading.values import Raised, Unsupported, Value, decode, encode
 
 RIGHT = Verdict(True, "", form_only=False)

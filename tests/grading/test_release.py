@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grading import expected
+from grading import checks_file, expected
 from grading.assignment import AssignmentError, load
 from grading.course import Course
 from grading.release import ReleaseError, is_current, register, release
@@ -90,7 +90,7 @@ def test_the_notebook_is_clean(released: Course) -> None:
 
 
 def test_checks_json_holds_the_solutions_values(released: Course) -> None:
-    checks = expected.read(released.exercises / "tiny" / "checks.json")
+    checks = checks_file.read(released.exercises / "tiny" / "checks.json")
     assert checks.assignment == "tiny"
     assert set(checks.checks) == {"head width", "weights"}
     # A plain number that earns points is told to nobody, not even as a hash.
