@@ -12,6 +12,25 @@
     }
   });
 
+  /**
+   * A drawn formula is a box, and a line may break beside it: then a full stop would begin the
+   * next line. So a short one is held together with the mark that follows it or the bracket before.
+   * @param {HTMLElement} formula
+   * @param {string} tex
+   */
+  const holdMarks = (formula, tex) => {
+    const [before, after] = [formula.previousSibling, formula.nextSibling];
+    const opens = before instanceof Text ? /[(\[]*$/.exec(before.data)[0] : "";
+    const closes = after instanceof Text ? /^[.,:;?!)\]]*/.exec(after.data)[0] : "";
+    if (tex.length > 20 || !(opens || closes)) return;
+    const held = document.createElement("span");
+    held.className = "held-marks";
+    if (opens) before.data = before.data.slice(0, -opens.length);
+    if (closes) after.data = after.data.slice(closes.length);
+    formula.replaceWith(held);
+    held.append(opens, formula, closes);
+  };
+
   /** @param {HTMLElement} formula */
   const draw = (formula) => {
     const displayMode = formula.tagName === "DIV";
@@ -19,6 +38,7 @@
     try {
       katex.render(tex, formula, { displayMode });
       if (displayMode) widths.observe(formula);
+      else holdMarks(formula, tex);
     } catch (error) {
       console.error(`${error.message} in ${tex}`); // the TeX stays on the page
     }

@@ -115,6 +115,17 @@ def test_formulas_are_drawn_and_can_be_read_out(page: Page, site_address: str) -
     assert page.locator(".tex math").count() == formulas
 
 
+def test_a_short_formula_keeps_its_full_stop_on_its_line(page: Page, site_address: str) -> None:
+    open_page(page, site_address + CHAPTER)
+    expect(page.locator(".tex .katex-html")).to_have_count(page.locator(".tex").count())
+    lines = page.locator("p .held-marks").evaluate_all("""all => all.map(held => {
+      // as narrow as the formula: the mark beside it has no room on its line
+      held.closest("p").style.width = `${held.querySelector(".tex").offsetWidth}px`;
+      return new Set([...held.getClientRects()].map(part => part.top)).size;
+    })""")
+    assert set(lines) == {1}
+
+
 def test_katex_draws_what_chapters_may_write(page: Page, http_site: str) -> None:
     open_page(page, http_site + CHAPTER)
     for tex in (
