@@ -182,6 +182,21 @@ def test_the_form_says_why_a_word_cannot_be_added(demo: DemoPage) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("own", ["a*b*c", "*", "`x`", "\\", "שלום", "$&{word}"])
+def test_a_word_of_any_signs_stays_as_it_was_written(demo: DemoPage, own: str) -> None:
+    describe(demo, own, [0.9, 0.4, 0.9, 0.0])
+    names = seen(demo).locator("em")
+    expect(names.first).to_have_text(own)
+    expect(demo.page.locator("caption em")).to_have_text(own)
+    # What follows the word in the line stands to its right, whichever way the word is read.
+    word(demo, "cat").check()
+    expect(names.nth(1)).not_to_have_text(own)
+    assert names.first.evaluate("em => getComputedStyle(em).unicodeBidi") == "isolate"
+    describe(demo, own, [0.5] * 4)
+    expect(demo.page.get_by_role("alert").locator("em")).to_have_text(own)
+
+
+@pytest.mark.slow
 def test_what_was_just_seen_and_what_to_try(demo: DemoPage) -> None:
     tried = demo.page.locator(".mha-try")
     caption = demo.page.locator(".mha-caption")

@@ -1,6 +1,6 @@
 /** A form that describes a new word by its features. */
 
-import { freshId, make, rich, slider } from "./ui.js";
+import { freshId, literal, make, rich, slider } from "./ui.js";
 
 /** One of a word's numbers, written like a weight: .9, or 1. @param {number} number */
 export const showFeature = (number) => String(number).replace(/^0\./, ".");
@@ -41,7 +41,7 @@ export function wordForm(t, { features, most_added, longest_word }, { words, add
   /** Why the word cannot be added, or null. */
   function flaw(name, numbers) {
     if (name === "") return t("refused_empty");
-    if (words().includes(name)) return t("refused_there", { word: name });
+    if (words().includes(name)) return t("refused_there", { word: literal(name) });
     if (numbers.every((number) => number === 0)) return t("refused_zeros");
     if (count >= most_added) return t("refused_full", { most: most_added });
     return null;

@@ -21,7 +21,7 @@ import { showInCell } from "./heatmap.js";
 import { plane } from "./plane.js";
 import { selectPicker } from "./pickers.js";
 import { mean, principalDirections } from "./principal.js";
-import { changer, freshId, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
+import { changer, freshId, literal, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
 
 const LANGUAGE = "en"; // the ten words'
 const PRINCIPAL = "principal";
@@ -211,7 +211,7 @@ function makeTable(t, { features, words }) {
 
   /** @param {Result} now */
   function show(now) {
-    caption.replaceChildren(rich(t("caption", { word: now.words[now.selected] })));
+    caption.replaceChildren(rich(t("caption", { word: literal(now.words[now.selected]) })));
     body.replaceChildren(
       ...[now.selected, ...byCosine(now)].map((i) => {
         const lang = i < words.length ? LANGUAGE : undefined;
@@ -241,7 +241,8 @@ const nearestTo = (now) => byCosine(now)[0];
 
 /** The state in words and numbers. @param {Result} now */
 function whatWasSeen(now, recipe, t, language) {
-  const { selected, words, points, cosines, view } = now;
+  const { selected, points, cosines, view } = now;
+  const words = now.words.map(literal);
   const inWords = new Intl.ListFormat(language, { type: "conjunction" });
   const listed = (places) =>
     inWords.format(places.map((i) => t("with_cosine", { word: words[i], cosine: showWeight(cosines[i]) })));

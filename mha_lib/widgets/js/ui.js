@@ -95,19 +95,29 @@ export function liveLine() {
 }
 
 /**
- * A text of the catalogue as nodes: `code` and *emphasis* are all the markup there is.
+ * A reader's own words, to stand in a text that becomes `rich`: no sign in them is markup.
+ * @param {string} words
+ */
+export function literal(words) {
+  return words.replace(/[\\`*]/g, "\\$&");
+}
+
+/**
+ * A text of the catalogue as nodes: `code` and *emphasis* are all the markup there is. A sign
+ * behind a backslash is none.
  * @param {string} text
  * @param {string} [language] what *emphasised* words are in, where that is not the text's own
  * @returns {DocumentFragment}
  */
 export function rich(text, language) {
   const nodes = document.createDocumentFragment();
-  for (const piece of text.split(/(`[^`]*`|\*[^*]*\*)/)) {
+  const plain = (piece) => piece.replace(/\\([\\`*])/g, "$1");
+  for (const piece of text.split(/((?<!\\)(?:`(?:\\.|[^\\`])*`|\*(?:\\.|[^\\*])*\*))/)) {
     if (piece.length > 1 && piece.startsWith("`"))
-      nodes.append(make("code", {}, piece.slice(1, -1)));
+      nodes.append(make("code", {}, plain(piece.slice(1, -1))));
     else if (piece.length > 1 && piece.startsWith("*"))
-      nodes.append(make("em", { lang: language }, piece.slice(1, -1)));
-    else nodes.append(piece);
+      nodes.append(make("em", { lang: language }, plain(piece.slice(1, -1))));
+    else nodes.append(plain(piece));
   }
   return nodes;
 }
