@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import io
 import sys
 import threading
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 SITE = Path(__file__).resolve().parents[1] / "_build" / "site"
 EDITIONS = {"en", "vi", "ms"}
@@ -44,6 +45,14 @@ class QuietHandler(SimpleHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+    def send_head(self) -> io.BytesIO | BinaryIO | None:
+        """Answer as ever, and where no file can have such a name as where there is none."""
+        try:
+            return super().send_head()
+        except ValueError:  # a name with a zero byte in it
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return None
 
     def log_message(self, *_: object) -> None:
         """Print nothing: a line for every file hides what matters."""

@@ -31,7 +31,16 @@ def test_it_serves_what_is_built(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "shown"),
-    [("vi/no/such", "vi"), ("en/x.html", "site"), ("no", "site"), ("no/../../vi/x", "site")],
+    [
+        ("vi/no/such", "vi"),
+        ("en/x.html", "site"),
+        ("no", "site"),
+        ("no/../../vi/x", "site"),
+        ("%00", "site"),
+        ("%ff", "site"),
+        ("x" * 5000, "site"),
+        ("%2e%2e/%2e%2e/etc/passwd", "site"),
+    ],
 )
 def test_a_missing_page_is_answered_by_the_books_own(
     tmp_path: Path, asked: str, shown: str
