@@ -38,6 +38,23 @@ STYLE = """
 """
 
 
+# Chromium makes a bookmark from what a heading shows to a screen reader, and finds no text in
+# MathML. So what KaTeX draws there is shown instead, and a root, which it draws as a line, is said.
+SAY_FORMULAS = """() => {
+  for (const formula of document.querySelectorAll(':is(h1, h2, h3, h4, h5, h6) .katex')) {
+    formula.querySelector('.katex-mathml').remove();
+    formula.querySelector('.katex-html').removeAttribute('aria-hidden');
+    for (const nothing of formula.querySelectorAll('.vlist-s')) nothing.replaceChildren();
+    for (const root of formula.querySelectorAll('.sqrt')) {
+      const sign = document.createElement('span');
+      sign.style = 'position: absolute; font-size: 1px; color: white';
+      sign.textContent = '√';
+      root.prepend(sign);
+    }
+  }
+}"""
+
+
 class Unprintable(Exception):
     """The book cannot be printed; the message says why, and the way out."""
 
@@ -210,6 +227,7 @@ def print_edition(edition: Path, language: str) -> Path:
                 f"demos that do not start: {blank}; asked of other hosts: {outside}. "
                 f"Open {edition / 'index.html'}, and look at the browser's console"
             )
+        page.evaluate(SAY_FORMULAS)
         printed = page.pdf(
             format="A4",
             print_background=True,

@@ -6,6 +6,7 @@ the other, each stream deflated, each font with a table from its glyphs to chara
 
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 OBJECT = re.compile(rb"(?:^|\n)(\d+) 0 obj\n?(.*?)\nendobj", re.DOTALL)
@@ -31,8 +32,18 @@ def read_pdf(written: bytes) -> PdfText:
         for each in held.values()
         if re.search(rb"/Type /Page\b", each)
     ]
-    titles = [_title(found[1]) for each in held.values() for found in TITLE.finditer(each)]
-    return PdfText(pages, titles)
+    return PdfText(pages, list(_bookmarks(held)))
+
+
+def _bookmarks(held: dict[int, bytes]) -> Iterator[str]:
+    """Yield the titles as a reader sees them: each before those under it."""
+    above = [each for each in held.values() if re.search(rb"/Type /Outlines\b", each)]
+    while above:
+        each = above.pop()
+        if found := TITLE.search(each):
+            yield _title(found[1])
+        links = (re.search(rb"/%b (\d+) 0 R" % name, each) for name in (b"Next", b"First"))
+        above += [held[int(link[1])] for link in links if link]
 
 
 def _stream(thing: bytes) -> bytes:
