@@ -13,10 +13,13 @@ from typing import Any
 from fontTools import subset
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
+# A page, with the folders that it is in.
+PAGE = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 # In the theme's stylesheet: .fa-bars:before,.fa-navicon:before{content:"\f0c9"}
 ICON_RULE = re.compile(r'((?:,?\.fa-[\w-]+:{1,2}before)+)\{content:"\\([0-9a-f]+)"\}')
 # An icon that a stylesheet shows by itself: its character, or its number.
@@ -39,6 +42,23 @@ def allow_parallel_reading(app: Sphinx) -> None:
     numbering = app.extensions.get("sphinx_multitoc_numbering")
     if numbering:
         numbering.parallel_read_safe = True
+
+
+def check_names(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
+    """Refuse a page whose name the site cannot keep.
+
+    Sphinx writes its search over a page of that name. And a name stands in addresses, in the PDF's
+    links and in what a reader's browser keeps, which must be the same everywhere.
+
+    Raises:
+        ExtensionError: when there is such a page.
+    """
+    for name in sorted(env.found_docs):
+        if not PAGE.fullmatch(name) or name == "search":
+            raise ExtensionError(
+                f"the page {name!r} cannot be called so: a name is made of A-Z, a-z, 0-9, - and _, "
+                "and 'search' is the search's own. Rename its file, and its line in _toc.yml"
+            )
 
 
 def write_one_by_one(app: Sphinx) -> None:
@@ -122,6 +142,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", find_own_files)
     app.connect("builder-inited", write_one_by_one)
     app.connect("builder-inited", write_demo_files)
+    app.connect("env-before-read-docs", check_names)
     app.connect("env-before-read-docs", lambda app, env, docnames: allow_parallel_reading(app))
     app.connect("html-page-context", add_search_script)
     # 900: after the theme has written its own last files.

@@ -72,6 +72,16 @@ def test_one_page_of_many_that_cannot_be_written_fails_the_build(book: Path) -> 
     assert "the directive {epigraph}" in outcome.stderr
 
 
+@pytest.mark.parametrize("name", ["search", "my page"])
+def test_a_page_that_the_site_cannot_keep_fails_the_build(book: Path, name: str) -> None:
+    toc = book / "_toc.yml"
+    toc.write_text(toc.read_text() + f"- file: book/en/{name}\n")
+    (book / "book" / "en" / f"{name}.md").write_text("# A page\n")
+    outcome = build(book)
+    assert outcome.returncode != 0
+    assert f"the page '{name}' cannot be called so" in outcome.stderr
+
+
 def test_an_edited_library_runs_chapters_again(book: Path) -> None:
     write_chapter(book, "one", "import mha_lib\nprint('the answer is', mha_lib.ANSWER)")
     page = book / "_build" / "site" / "en" / "one.html"
