@@ -14,7 +14,11 @@ from sphinx.environment import BuildEnvironment
 from sphinx.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
-REPOSITORY = re.compile(r"https://[\w.-]+(/[\w.-]+){2,}")
+# On GitHub a repository has one owner, elsewhere there are groups in groups. With ".git" at its
+# end it is an address for git alone: pages in it have none like that.
+REPOSITORY = re.compile(
+    r"https://(github\.com(/[\w.-]+){2}|(?!github\.com/)[\w.-]+(/[\w.-]+){2,})(?<!\.git)"
+)
 SITE = re.compile(r"https?://[\w.:-]+(/[\w.~-]+)*/")
 BRANCH = "main"
 
@@ -26,12 +30,12 @@ def check_addresses(app: Sphinx, config: Config) -> None:
         ConfigError: when an address is neither empty nor of the form that links are made of.
     """
     repository, site = config.course_repository, config.course_site
-    if repository and not REPOSITORY.fullmatch(repository):
+    if repository and not REPOSITORY.fullmatch(str(repository)):
         raise ConfigError(
             f"course_repository: {repository!r} in _config.yml is not the address of a "
             "repository, as https://github.com/OWNER/NAME; leave it empty if there is none"
         )
-    if site and not SITE.fullmatch(site):
+    if site and not SITE.fullmatch(str(site)):
         raise ConfigError(
             f"course_site: {site!r} in _config.yml is not the address of a site with a slash at "
             "its end, as https://OWNER.github.io/NAME/; leave it empty if there is none"

@@ -97,14 +97,21 @@ def test_links_follow_the_settings() -> None:
         ("course_repository", "github.com/a/b"),
         ("course_repository", "https://github.com/a"),
         ("course_repository", "https://github.com/a/b/"),
+        ("course_repository", "https://github.com/a/b.git"),
+        ("course_repository", "https://github.com/a/b/tree/main"),
+        ("course_repository", "http://github.com/a/b"),
+        ("course_repository", " https://github.com/a/b"),
+        ("course_repository", 5),
+        ("course_site", "https://a.github.io/b c/"),
+        ("course_site", ["https://a.github.io/"]),
         ("course_site", "https://a.github.io/b"),
         ("course_site", "a.github.io/"),
     ],
 )
-def test_an_address_that_makes_broken_links_is_refused(name: str, address: str) -> None:
+def test_an_address_that_makes_broken_links_is_refused(name: str, address: object) -> None:
     config = SimpleNamespace(course_site="", course_repository="")
     setattr(config, name, address)
-    with pytest.raises(ConfigError, match=f"{name}: '{re.escape(address)}'.*leave it empty"):
+    with pytest.raises(ConfigError, match=f"{name}: {re.escape(repr(address))}.*leave it empty"):
         check_addresses(None, config)
 
 
