@@ -163,6 +163,16 @@ def test_phone_never_scrolls_sideways(
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["index", "references", "glossary", "questions", *CHAPTERS])
+def test_a_window_zoomed_to_400_percent_never_scrolls_sideways(
+    new_page: Callable[..., Page], http_site: str, name: str
+) -> None:
+    page = new_page(viewport={"width": 320, "height": 256})
+    open_page(page, f"{http_site}{EDITION}/{name}.html")
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+
+
 @pytest.mark.parametrize("width", [1280, PHONE["width"]])
 def test_every_icon_is_drawn(new_page: Callable[..., Page], site: Path, width: int) -> None:
     page = new_page(viewport={"width": width, "height": 900})
