@@ -119,18 +119,27 @@ def _flaws(table: dict[str, Any], assignment: Assignment) -> Iterator[str]:
             if (one["cell"], one["name"]) in taken:
                 yield f"{where}: {one['cell']!r} has another answer of this name; choose another"
             taken.add((one["cell"], one["name"]))
-            fails = one.get("fails", ["any"])
-            if not (isinstance(fails, list) and fails and all(isinstance(f, str) for f in fails)):
-                yield (
-                    f"{where}: fails = {fails!r}; name the hidden checks that fail, or leave it "
-                    "out where all of the cell do"
-                )
-            elif unknown := sorted({*fails} - hidden - {"any"}):
-                yield f"{where}: fails holds {unknown[0]!r}, which is no hidden check"
-            if not isinstance(one.get("seen", True), bool):
-                yield f"{where}: seen = {one['seen']!r}; give true or false"
-            if not isinstance(one.get("says", ""), str):
-                yield f"{where}: says = {one['says']!r}; give a sentence"
+            yield from (f"{where}: {flaw}" for flaw in _mistake_flaws(one, hidden))
+
+
+def _mistake_flaws(one: dict[str, Any], hidden: set[str]) -> Iterator[str]:
+    """Yield what is wrong with the keys that only a mistake has."""
+    if "fails" in one:
+        fails = one["fails"]
+        if not (isinstance(fails, list) and fails and all(isinstance(f, str) for f in fails)):
+            yield (
+                f"fails = {fails!r}; name the hidden checks that fail, or leave it out where all "
+                "of the cell do"
+            )
+        elif unknown := sorted({*fails} - hidden):
+            yield (
+                f"fails holds {unknown[0]!r}, which is no hidden check; there are "
+                f"{', '.join(sorted(hidden))}"
+            )
+    if not isinstance(one.get("seen", True), bool):
+        yield f"seen = {one['seen']!r}; give true or false"
+    if not isinstance(one.get("says", ""), str):
+        yield f"says = {one['says']!r}; give a sentence"
 
 
 def _is_tables(value: object) -> bool:

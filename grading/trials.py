@@ -110,7 +110,7 @@ def try_answers(
 def answer_flaws(course: Course, assignment: Assignment) -> list[str]:
     """Return a sentence for each answer of the bank that does not come to what it should.
 
-    Where there are answers at all, every hidden check must be failed by one.
+    An assignment may have no bank. Where it has one, a mistake must fail every hidden check.
 
     Raises:
         AssignmentError: The file of answers has flaws, or the solution does not run.
@@ -118,11 +118,11 @@ def answer_flaws(course: Course, assignment: Assignment) -> list[str]:
     """
     answers = read_answers(course, assignment)
     path = answers_file(course, assignment.name)
-    place = path.name
     if not path.exists():
         return []
+    place = path.name
     if not any(answer.wrong for answer in answers):
-        return [f"{place} is missing or holds no [[mistake]]; add one for each task at least"]
+        return [f"{place} holds no [[mistake]]; add one for each task at least"]
     trials = try_answers(course, assignment, answers)
     flaws = [f"{place}: {flaw}" for trial in trials for flaw in _trial_flaws(trial)]
     failed = {name for trial in trials if trial.answer.wrong for name in trial.failed}
@@ -137,7 +137,8 @@ def answer_flaws(course: Course, assignment: Assignment) -> list[str]:
 
 
 def _trial_flaws(trial: Trial) -> Iterator[str]:
-    answer, every = trial.answer, {n for n, one in trial.results.items() if one.check.hidden}
+    answer = trial.answer
+    every = {name for name, one in trial.results.items() if one.check.hidden}
     wanted = every if answer.fails is None else {*answer.fails}
     if not answer.wrong and (trial.failed or trial.is_seen):
         missed = sorted(name for name, one in trial.results.items() if not one.passed)
@@ -155,7 +156,10 @@ def _trial_flaws(trial: Trial) -> Iterator[str]:
     if answer.wrong and earned >= whole > 0:
         yield f"the wrong {answer.place} earns all {whole:g} points; it must lose some"
     if answer.says and not trial.is_seen:
-        yield f"the wrong {answer.place} says something, but no visible check notices it"
+        yield (
+            f"the wrong {answer.place} says something, but no visible check notices it; take "
+            "its says out"
+        )
 
 
 def _job(job: Job, notebook: Notebook, batch: Sequence[Answer]) -> Job:
