@@ -1,18 +1,17 @@
 """The cost explorer in Chromium, as the built site carries it: without a kernel."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
 from mha_lib.cost import MODELS, Cost
-from mha_lib.widgets import CostExplorer, assets
+from mha_lib.widgets import CostExplorer
 from mha_lib.widgets.cost_explorer import BATCHES, LENGTHS, SEES
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, open_demo, opened_once
 
 OPENING = {"model": "gpt3", "seq": 2048, "batch": 1, "num_kv_heads": 96, "sees": None}
 FLOPS = ("projections", "products", "feed_forward", "ends")
@@ -20,10 +19,7 @@ FLOPS = ("projections", "products", "feed_forward", "ends")
 ALL_LENGTHS = (*LENGTHS, 17, 197, 2047, 131071)
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(CostExplorer(language="en"), tmp_path_factory.mktemp("demo")) as opened:
-        yield opened
+opened = opened_once(CostExplorer)
 
 
 @pytest.fixture
@@ -32,10 +28,6 @@ def demo(opened: DemoPage) -> DemoPage:
     opened.page.evaluate("document.activeElement.blur()")
     opened.set(**OPENING)
     return opened
-
-
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator(".mha-seen")
 
 
 def row(demo: DemoPage, part: str) -> list[str]:
@@ -79,16 +71,16 @@ def assert_shows(demo: DemoPage, python: CostExplorer) -> None:
 def test_it_opens_at_gpt3_and_follows_every_control(demo: DemoPage) -> None:
     python = CostExplorer()
     assert_shows(demo, python)
-    expect(seen(demo)).to_contain_text("GPT-3 reads N = 2,048 tokens")
-    expect(seen(demo)).to_contain_text("The products are 3% of that")
-    expect(seen(demo)).to_contain_text("the products × 4, the projections × 2")
+    expect(demo.seen).to_contain_text("GPT-3 reads N = 2,048 tokens")
+    expect(demo.seen).to_contain_text("The products are 3% of that")
+    expect(demo.seen).to_contain_text("the products × 4, the projections × 2")
     slider = demo.page.get_by_label("Tokens N")
     slider.focus()
     while demo.get("seq") < 24576:
         demo.page.keyboard.press("ArrowRight")
     python.seq = 24576
     assert_shows(demo, python)
-    expect(seen(demo)).to_contain_text("exactly as much as the projections")
+    expect(demo.seen).to_contain_text("exactly as much as the projections")
     demo.page.get_by_label("Key heads").select_option("8")
     python.num_kv_heads = 8
     demo.page.get_by_label("Sequences").select_option("64")
@@ -97,7 +89,7 @@ def test_it_opens_at_gpt3_and_follows_every_control(demo: DemoPage) -> None:
     demo.page.get_by_label("Each token sees").select_option("1024")
     python.sees = 1024
     assert_shows(demo, python)
-    expect(seen(demo)).to_contain_text("never catch up")
+    expect(demo.seen).to_contain_text("never catch up")
     demo.page.get_by_label("Model").select_option("bert-base")
     python.model = "bert-base"
     assert demo.get("num_kv_heads") == python.num_kv_heads == 12
@@ -202,36 +194,27 @@ def test_what_is_suggested_can_be_done(demo: DemoPage) -> None:
         demo.set(**state)
         expect(tried).to_contain_text(text)
     demo.set(**{**OPENING, "batch": 64})
-    expect(seen(demo)).to_contain_text("more than the weights")
+    expect(demo.seen).to_contain_text("more than the weights")
     demo.set(num_kv_heads=8)
-    expect(seen(demo)).not_to_contain_text("more than the weights")
+    expect(demo.seen).not_to_contain_text("more than the weights")
     # Where a window ends at the crossing, the two stay equal beyond it.
     demo.set(model="gpt2-small", num_kv_heads=4, sees=1024, seq=8192)
-    expect(seen(demo)).to_contain_text("exactly as much as the projections")
+    expect(demo.seen).to_contain_text("exactly as much as the projections")
 
 
 @pytest.mark.slow
 def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> None:
     """In Jupyter the choice arrives before its result: until then the old table stays whole."""
     python = CostExplorer(model="gpt2-small", language="en")
-    state = {name: getattr(python, name) for name in (*python.constants, *python.inputs)}
-    state |= {"result": python.result, "texts": python.texts, "language": "en"}
-    shown = demo.page.evaluate(
-        """async ([source, state]) => {
-          const blob = new Blob([source], { type: "text/javascript" });
-          const module = await import(URL.createObjectURL(blob));
-          const heard = {};
-          const on = (name, listener) => { heard[name] = listener; };
-          const model = { get: name => state[name], on, off() {} };
-          const el = document.createElement("div");
-          module.default.render({ model, el });
+    shown = demo.packed(
+        python,
+        """(el, { state, heard }) => {
           const text = () => el.querySelector(".mha-seen").textContent;
           const opened = text();
           Object.assign(state, { model: "gpt3", num_kv_heads: 96 });
           heard["change:model"]();
           return [opened, text()];
         }""",
-        [assets.inlined_module("cost_explorer.js"), state],
     )
     assert shown[0] == shown[1]
     assert shown[0].startswith("GPT-2 small")
@@ -248,7 +231,6 @@ def test_nothing_bars_a_reader(tmp_path: Path, dark: bool) -> None:
                 demo.set(**OPENING)
                 demo.set(**state, **({"num_kv_heads": 12} if "model" in state else {}))
                 assert_accessible(demo.page, within=".mha")
-                assert demo.page.evaluate("document.documentElement.scrollWidth") <= width
-                assert demo.page.locator(".mha-scroll[tabindex]").count() == 0
+                assert_fits(demo.page)
         demo.page.evaluate("document.documentElement.style.fontSize = '200%'")
-        assert demo.page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert_fits(demo.page, boxes_scroll=True)

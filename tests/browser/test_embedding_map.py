@@ -1,6 +1,5 @@
 """The embedding map in Chromium: its page computes what mha_lib does, and can be used."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,8 @@ from playwright.sync_api import Locator, expect
 
 from mha_lib.widgets import EmbeddingMap
 from mha_lib.widgets.embedding_map import PRINCIPAL, VIEWS, WORDS
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, assert_same, open_demo, opened_once, written
 
 NAMES = list(WORDS)
 TIGER = {"word": "tiger", "features": [0.9, 0.4, 0.9, 0.0]}
@@ -18,10 +17,7 @@ STONE = {"word": "stone", "features": [0.0, 0.0, 0.0, 0.1]}
 OPENING = {"added": [], "view": "animal-soft", "selected": NAMES.index("horse")}
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(EmbeddingMap(language="en"), tmp_path_factory.mktemp("demo")) as demo:
-        yield demo
+opened = opened_once(EmbeddingMap)
 
 
 @pytest.fixture
@@ -29,10 +25,6 @@ def demo(opened: DemoPage) -> DemoPage:
     """The demo as it opens: one page serves all tests."""
     opened.set(**OPENING)
     return opened
-
-
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator(".mha-seen")
 
 
 def view(demo: DemoPage) -> Locator:
@@ -55,27 +47,16 @@ def describe(demo: DemoPage, name: str, features: list[float]) -> None:
     demo.page.get_by_role("button", name="Put it on the map").click()
 
 
-def two(number: float) -> str:
-    return f"{number:.2f}".removeprefix("0") if number < 1 else f"{number:.2f}"
-
-
 def assert_shows(demo: DemoPage, **inputs: Any) -> None:
     python, page = EmbeddingMap(**inputs).result, demo.get("result")
-    assert set(page) == set(python)
-    for name in ("view", "selected", "words"):
-        assert page[name] == python[name]
-    assert page["cosines"] == pytest.approx(python["cosines"], abs=1e-6)
-    for name in ("rows", "directions", "points"):
-        for ours, theirs in zip(page[name], python[name], strict=True):
-            assert ours == pytest.approx(theirs, abs=1e-6), name
-
+    assert_same(page, python)
     words, cosines, selected = python["words"], python["cosines"], python["selected"]
     rows = demo.page.locator("tbody tr")
     named = rows.locator("th").all_inner_texts()
     assert named[0] == words[selected]
     assert sorted(named) == sorted(words)
     shown = dict(zip(named, rows.locator("td:first-of-type").all_inner_texts(), strict=True))
-    assert shown == {each: two(cosine) for each, cosine in zip(words, cosines, strict=True)}
+    assert shown == {each: written(cosine) for each, cosine in zip(words, cosines, strict=True)}
     order = [cosines[words.index(each)] for each in named[1:]]
     assert order == sorted(order, reverse=True)
     assert_drawn(demo, python)
@@ -105,11 +86,11 @@ def assert_drawn(demo: DemoPage, python: dict[str, Any]) -> None:
 
 def test_two_words_in_one_place_part_when_the_map_shows_more(demo: DemoPage) -> None:
     assert_shows(demo, **OPENING)
-    expect(seen(demo)).to_contain_text("the nearest to horse is dog (.97)")
-    expect(seen(demo)).to_contain_text("In the very same place on this map: fish (.69).")
+    expect(demo.seen).to_contain_text("the nearest to horse is dog (.97)")
+    expect(demo.seen).to_contain_text("In the very same place on this map: fish (.69).")
     view(demo).select_option(PRINCIPAL)
     assert_shows(demo, view=PRINCIPAL)
-    expect(seen(demo)).to_contain_text("On this map dog is the closest, too.")
+    expect(demo.seen).to_contain_text("On this map dog is the closest, too.")
     describe(demo, "tiger", TIGER["features"])
     assert demo.get("added") == [TIGER]
     assert_shows(demo, view=PRINCIPAL, added=[TIGER], selected=10)
@@ -148,7 +129,7 @@ def test_the_keyboard_does_everything(demo: DemoPage) -> None:
     eel = {"word": "eel", "features": [1, 0, 0, 0]}
     assert demo.get("added") == [eel]
     assert_shows(demo, view=PRINCIPAL, added=[eel], selected=10)
-    expect(seen(demo)).to_contain_text("the nearest to eel is fish")
+    expect(demo.seen).to_contain_text("the nearest to eel is fish")
     keyboard.press("Tab")
     away = demo.page.get_by_role("button", name="Take my words away")
     expect(away).to_be_focused()
@@ -204,16 +185,16 @@ def test_what_was_just_seen_and_what_to_try(demo: DemoPage) -> None:
     expect(caption).to_contain_text("The map leaves out four legs, furniture.")
     word(demo, "sofa").check()
     expect(tried).to_contain_text("choose horse")
-    expect(seen(demo)).to_contain_text("Closest on this map: cushion (.84).")
-    expect(seen(demo)).to_contain_text("The map shows two features, the cosine counts all four.")
+    expect(demo.seen).to_contain_text("Closest on this map: cushion (.84).")
+    expect(demo.seen).to_contain_text("The map shows two features, the cosine counts all four.")
     view(demo).select_option(PRINCIPAL)
     expect(tried).to_contain_text("which numbers would you give to tiger?")
     expect(caption).to_contain_text("Across: .77 animal + .11 four legs − .63 furniture.")
-    expect(seen(demo)).to_contain_text("the nearest to sofa is mat (.93)")
+    expect(demo.seen).to_contain_text("the nearest to sofa is mat (.93)")
     word(demo, "fish").check()
-    expect(seen(demo)).to_contain_text("the nearest to fish is cat (.79)")
-    expect(seen(demo)).to_contain_text("Closest on this map: kitten (.77).")
-    expect(seen(demo)).to_contain_text("the cosine compares only where they point")
+    expect(demo.seen).to_contain_text("the nearest to fish is cat (.79)")
+    expect(demo.seen).to_contain_text("Closest on this map: kitten (.77).")
+    expect(demo.seen).to_contain_text("the cosine compares only where they point")
     demo.set(added=[TIGER], selected=10)
     expect(tried).to_contain_text("add a word that is near to cat and to table")
 
@@ -229,5 +210,4 @@ def test_nothing_bars_a_reader(dark: bool, tmp_path: Path) -> None:
             for inputs in (OPENING, {**OPENING, "added": [TIGER], "view": PRINCIPAL}):
                 demo.set(**inputs)
                 assert_accessible(demo.page)
-                assert demo.page.evaluate("document.documentElement.scrollWidth") <= width
-                assert demo.page.locator(".mha-scroll[tabindex]").count() == 0
+                assert_fits(demo.page)

@@ -1,6 +1,5 @@
 """The soft lookup in Chromium: its page computes what mha_lib does, and can be used."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,14 +7,10 @@ from playwright.sync_api import Locator, expect
 
 from mha_lib.widgets import SoftLookup
 from mha_lib.widgets.soft_lookup import DICTIONARY, OPENING, SCALES
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, assert_same, open_demo, opened_once
 
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(SoftLookup(language="en"), tmp_path_factory.mktemp("demo")) as demo:
-        yield demo
+opened = opened_once(SoftLookup)
 
 
 @pytest.fixture
@@ -23,10 +18,6 @@ def demo(opened: DemoPage) -> DemoPage:
     """The demo as it opens: one page serves all tests."""
     opened.set(query=list(OPENING), scale=2)
     return opened
-
-
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator(".mha-seen")
 
 
 def slider(demo: DemoPage, name: str) -> Locator:
@@ -43,9 +34,7 @@ def number(text: str) -> float:
 
 def assert_shows(demo: DemoPage, query: list[float], scale: float) -> None:
     python, page = SoftLookup(query=query, scale=scale).result, demo.get("result")
-    assert set(page) == set(python)
-    for name, value in python.items():
-        assert page[name] == pytest.approx(value, abs=1e-6), name
+    assert_same(page, python)
 
     table = demo.page.locator("table:not(.mha-answers) tbody")
     rows = [row.locator("td").all_inner_texts() for row in table.locator("tr").all()]
@@ -82,17 +71,17 @@ def assert_drawn(demo: DemoPage, query: list[float]) -> None:
 def test_made_sharp_the_soft_lookup_agrees_with_the_nearest_key(demo: DemoPage) -> None:
     assert_shows(demo, [0.8, 0.6], 2)
     assert answers(demo) == ["KeyError", "10° (east)", "8.4°"]
-    expect(seen(demo)).to_contain_text("east has the largest weight, .56, and the blend is 8.4°")
+    expect(demo.seen).to_contain_text("east has the largest weight, .56, and the blend is 8.4°")
     slider(demo, "sharpness").fill("8")
     assert_shows(demo, [0.8, 0.6], 64)
     assert answers(demo) == ["KeyError", "10° (east)", "10°"]
-    expect(seen(demo)).to_contain_text("its answer is the nearest key's")
+    expect(demo.seen).to_contain_text("its answer is the nearest key's")
     slider(demo, "query, to the east").fill("0.6")
     assert_shows(demo, [0.6, 0.6], 64)
-    expect(seen(demo)).to_contain_text("north and east are equally near")
+    expect(demo.seen).to_contain_text("north and east are equally near")
     demo.page.locator(".mha-plane tspan", has_text="south").click()
     assert_shows(demo, [0, -1], 64)
-    expect(seen(demo)).to_contain_text("The query equals the key of south")
+    expect(demo.seen).to_contain_text("The query equals the key of south")
 
 
 @pytest.mark.slow
@@ -121,7 +110,7 @@ def test_the_keyboard_does_everything(demo: DemoPage) -> None:
     assert_shows(demo, [-1, 0.5], 4)
     keyboard.press("Home")
     assert_shows(demo, [-1, 0.5], 0)
-    expect(seen(demo)).to_contain_text("14° is the plain mean of all values")
+    expect(demo.seen).to_contain_text("14° is the plain mean of all values")
     keyboard.press("End")
     assert_shows(demo, [-1, 0.5], 64)
 
@@ -140,7 +129,7 @@ def test_what_was_just_seen_and_what_to_try(demo: DemoPage) -> None:
         ([0, 0], 1, "north, east, south, and west are equally near", "Does the soft lookup"),
     ):
         demo.set(query=query, scale=scale)
-        expect(seen(demo)).to_contain_text(told)
+        expect(demo.seen).to_contain_text(told)
         expect(tried).to_contain_text(suggested)
 
 
@@ -162,5 +151,4 @@ def test_nothing_bars_a_reader(dark: bool, tmp_path: Path) -> None:
             assert_accessible(demo.page)
             for query, scale in ((list(OPENING), 2), ([-1, -1], 64)):
                 demo.set(query=query, scale=scale)
-                assert demo.page.evaluate("document.documentElement.scrollWidth") <= width
-                assert demo.page.locator(".mha-scroll[tabindex]").count() == 0
+                assert_fits(demo.page)

@@ -1,24 +1,19 @@
 """The demo that writes word by word in Chromium, as the built site carries it: no kernel."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
-from mha_lib.widgets import WordByWord, assets
+from mha_lib.widgets import WordByWord
 from mha_lib.widgets.word_by_word import VOCABULARY
-from tests.browser.accessible import assert_accessible
-from tests.browser.demo_page import DemoPage, open_demo
+from tests.browser.accessible import assert_accessible, assert_fits
+from tests.browser.demo_page import DemoPage, assert_same, open_demo, opened_once
 
 STEPS = range(1, 7)
 
 
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoPage]:
-    with open_demo(WordByWord(language="en"), tmp_path_factory.mktemp("demo")) as demo:
-        yield demo
+opened = opened_once(WordByWord)
 
 
 @pytest.fixture
@@ -27,14 +22,6 @@ def demo(opened: DemoPage) -> DemoPage:
     opened.page.evaluate("document.activeElement.blur()")
     opened.set(step=5, cache=True)
     return opened
-
-
-def button(demo: DemoPage, name: str) -> Locator:
-    return demo.page.get_by_role("button", name=name)
-
-
-def seen(demo: DemoPage) -> Locator:
-    return demo.page.locator(".mha-seen")
 
 
 def cells(demo: DemoPage, table: str) -> list[list[str]]:
@@ -88,33 +75,20 @@ def assert_shows(demo: DemoPage, python: WordByWord) -> None:
     expect(demo.page.locator(".mha-verdict")).to_contain_text("✓ At every step so far")
 
 
-def assert_same(page: dict[str, Any], python: dict[str, Any]) -> None:
-    assert page.keys() == python.keys()
-    for name, value in python.items():
-        if name in ("scores", "weights"):
-            assert len(page[name]) == len(value)
-            for row, expected in zip(page[name], value, strict=True):
-                assert row == pytest.approx(expected, abs=1e-6), name
-        elif name in ("found", "logits", "apart"):
-            assert page[name] == pytest.approx(value, abs=1e-6), name
-        else:
-            assert page[name] == value, name
-
-
 def test_the_cache_can_be_switched_off_and_the_sentence_written_on(demo: DemoPage) -> None:
     python = WordByWord()
     assert_shows(demo, python)
-    expect(seen(demo)).to_contain_text("its key and value join the 4 pairs that were kept")
-    expect(seen(demo)).to_contain_text("the looks most at on: .87. The table alone would say cat.")
-    button(demo, "without a cache").click()
+    expect(demo.seen).to_contain_text("its key and value join the 4 pairs that were kept")
+    expect(demo.seen).to_contain_text("the looks most at on: .87. The table alone would say cat.")
+    demo.button("without a cache").click()
     python.cache = False
     assert_shows(demo, python)
-    expect(seen(demo)).to_contain_text("the 4 words before it get query, key and value again")
-    button(demo, "Next word").click()
+    expect(demo.seen).to_contain_text("the 4 words before it get query, key and value again")
+    demo.button("Next word →").click()
     python.step = 6
     assert_shows(demo, python)
-    expect(seen(demo)).to_contain_text("Next comes the full stop")
-    button(demo, "Start over").click()
+    expect(demo.seen).to_contain_text("Next comes the full stop")
+    demo.button("Start over").click()
     python.step = 1
     assert_shows(demo, python)
 
@@ -126,11 +100,11 @@ def test_every_step_is_mha_libs(demo: DemoPage, cache: bool) -> None:
     for step in STEPS:
         assert_shows(demo, WordByWord(step=step, cache=cache))
         # By force: Playwright waits for a button that is aria-disabled, a reader need not.
-        button(demo, "Next word").click(force=True)
+        demo.button("Next word →").click(force=True)
     assert demo.get("step") == STEPS[-1]  # there is no next word after the last
     for step in reversed(STEPS):
         assert demo.get("step") == step
-        button(demo, "Back").click(force=True)
+        demo.button("← Back").click(force=True)
     assert demo.get("step") == 1
 
 
@@ -154,17 +128,17 @@ def test_the_page_computes_from_the_recipe_it_is_given(demo: DemoPage) -> None:
 @pytest.mark.slow
 def test_all_can_be_done_by_keyboard(demo: DemoPage) -> None:
     keyboard = demo.page.keyboard
-    button(demo, "with a cache").focus()
+    demo.button("with a cache").focus()
     keyboard.press("Tab")
     keyboard.press("Space")
     assert demo.get("cache") is False
-    expect(button(demo, "without a cache")).to_be_focused()
-    expect(button(demo, "without a cache")).to_have_attribute("aria-pressed", "true")
+    expect(demo.button("without a cache")).to_be_focused()
+    expect(demo.button("without a cache")).to_have_attribute("aria-pressed", "true")
     keyboard.press("Tab")
     keyboard.press("Enter")
     assert demo.get("step") == 1
-    expect(button(demo, "Start over")).to_be_focused()
-    expect(button(demo, "Start over")).to_have_attribute("aria-disabled", "true")
+    expect(demo.button("Start over")).to_be_focused()
+    expect(demo.button("Start over")).to_have_attribute("aria-disabled", "true")
     keyboard.press("Tab")
     keyboard.press("Enter")  # there is no step before the first
     assert demo.get("step") == 1
@@ -172,8 +146,8 @@ def test_all_can_be_done_by_keyboard(demo: DemoPage) -> None:
     for _ in STEPS:
         keyboard.press("Enter")
     assert demo.get("step") == STEPS[-1]
-    expect(button(demo, "Next word")).to_be_focused()
-    expect(button(demo, "Next word")).to_have_attribute("aria-disabled", "true")
+    expect(demo.button("Next word →")).to_be_focused()
+    expect(demo.button("Next word →")).to_have_attribute("aria-disabled", "true")
     keyboard.press("Shift+Tab")
     keyboard.press("Space")
     assert demo.get("step") == STEPS[-1] - 1
@@ -192,7 +166,7 @@ def test_what_is_said_and_suggested_goes_with_the_state(demo: DemoPage) -> None:
         ({"step": 6}, "the 5 words before it get", "choose with a cache"),
     ]:
         demo.set(**state)
-        expect(seen(demo)).to_contain_text(said)
+        expect(demo.seen).to_contain_text(said)
         expect(tried).to_contain_text(suggested)
 
 
@@ -200,26 +174,17 @@ def test_what_is_said_and_suggested_goes_with_the_state(demo: DemoPage) -> None:
 def test_the_module_packed_for_jupyter_draws_pythons_result(demo: DemoPage) -> None:
     """In Jupyter a choice arrives before its result: until then the old tables stay whole."""
     python = WordByWord(step=3, cache=False, language="en")
-    state = {name: getattr(python, name) for name in (*python.constants, *python.inputs)}
     # A difference that the page would not compute itself: so it is Python's that is shown.
-    result = python.result | {"apart": 0.5}
-    state |= {"result": result, "texts": python.texts, "language": "en"}
-    shown = demo.page.evaluate(
-        """async ([source, state]) => {
-          const blob = new Blob([source], { type: "text/javascript" });
-          const module = await import(URL.createObjectURL(blob));
-          const heard = {};
-          const on = (name, listener) => { heard[name] = listener; };
-          const model = { get: name => state[name], on, off() {} };
-          const el = document.createElement("div");
-          module.default.render({ model, el });
+    python.result = python.result | {"apart": 0.5}
+    shown = demo.packed(
+        python,
+        """(el, { state, heard }) => {
           const text = name => el.querySelector(name).textContent;
           const opened = [text(".mha-sentence"), text(".mha-verdict")];
           state.step = 4;
           heard["change:step"]();
           return [...opened, text(".mha-sentence")];
         }""",
-        [assets.inlined_module("word_by_word.js"), state],
     )
     assert shown == ["the cat sat → on", "✗ The two ways differ.", "the cat sat → on"]
 
@@ -234,7 +199,6 @@ def test_nothing_bars_a_reader(tmp_path: Path, dark: bool) -> None:
             for step, cache in ((1, True), (5, True), (6, False)):
                 demo.set(step=step, cache=cache)
                 assert_accessible(demo.page, within=".mha")
-                assert demo.page.evaluate("document.documentElement.scrollWidth") <= width
-                assert demo.page.locator(".mha-scroll[tabindex]").count() == 0
+                assert_fits(demo.page)
         demo.page.evaluate("document.documentElement.style.fontSize = '200%'")
-        assert demo.page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert_fits(demo.page, boxes_scroll=True)
