@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 SITE = Path(__file__).resolve().parents[1] / "_build" / "site"
-EDITIONS = {"en", "vi", "ms"}
 PORT = 8000
 PORTS = range(1, 65536)
 
@@ -21,7 +20,9 @@ PORTS = range(1, 65536)
 def missing_page(site: Path, asked: str) -> Path | None:
     """Return the page that says so where `asked` is missing: its edition's, else the site's."""
     edition = asked.lstrip("/").partition("/")[0]
-    pages = (site / folder / "404.html" for folder in (*EDITIONS.intersection([edition]), "."))
+    # Compared with names that are there, so that no ".." leads out of the site.
+    own = [folder for folder in site.iterdir() if folder.name == edition]
+    pages = (folder / "404.html" for folder in (*own, site))
     return next(filter(Path.is_file, pages), None)
 
 

@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import course_address
 from docutils import nodes
 from sphinx.application import Sphinx
 
@@ -100,9 +101,9 @@ def add_card(
     title, course = app.env.titles[pagename].astext(), config.html_title
     address = card = ""
     if config.course_site:
-        edition = f"{config.course_site}{config.language}/"
+        address = course_address.of_page(app.env, pagename)
         name = f"{FOLDER}/{pagename.replace('/', '-')}.png"
-        address, card = f"{edition}{pagename}.html", edition + name
+        card = f"{config.course_site}{config.language}/{name}"
         draw_card(title, course, Path(app.outdir) / name)
     context["metatags"] += "\n" + tags(
         title, description(doctree), course, config.language, address, card

@@ -166,7 +166,8 @@ def lit_parts(chapter: str) -> list[str]:
 
 def draw(layout: Layout, words: dict[str, str], lit: list[str], links: dict[str, str]) -> str:
     """Return the picture as SVG; `links` holds the address of each part that leads elsewhere."""
-    shown = [_part(layout, part, words, lit, links) for part in CHAPTERS]
+    shown = {part: _part(layout, part, words, lit, links) for part in CHAPTERS}
+    behind = shown.pop("heads")  # the frame around the others
     alt = words["alt"]
     if lit:
         parts = ", ".join(words[part] for part in lit)
@@ -175,9 +176,7 @@ def draw(layout: Layout, words: dict[str, str], lit: list[str], links: dict[str,
     width, height = layout.size
     return (
         f'<svg class="{layout.name}" viewBox="0 0 {width} {height}" role="group"'
-        f' aria-label="{escape(alt)}">{shown[list(CHAPTERS).index("heads")]}{arrows}'
-        + "".join(drawn for part, drawn in zip(CHAPTERS, shown, strict=True) if part != "heads")
-        + "</svg>"
+        f' aria-label="{escape(alt)}">{behind}{arrows}{"".join(shown.values())}</svg>'
     )
 
 

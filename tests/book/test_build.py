@@ -2,20 +2,18 @@
 
 import fcntl
 import re
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 import yaml
 from bs4 import BeautifulSoup
+from course_execution import library_hash
 from fontTools.ttLib import TTFont
 
 from book import build
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "book" / "extensions"))  # as _config.yml does
-from course_execution import library_hash  # noqa: E402  (needs the line above)
 
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 

@@ -1,17 +1,15 @@
 """First uses of the glossary's terms link to their entries: the rule, and the site's pages."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup, Tag
+from course_glossary import forms, link_first_uses, pattern
+from course_strings import strings
 from docutils import nodes
 from docutils.core import publish_doctree
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "book" / "extensions"))  # as _config.yml does
-from course_glossary import forms, link_first_uses, pattern  # noqa: E402  (needs the line above)
-from course_strings import strings  # noqa: E402
 
 ENGLISH = strings("en", "glossary")
 TERMS = ("attention", "cross-attention", "KV cache", "key", "memory", "query", "weight matrix")

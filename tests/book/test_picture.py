@@ -1,17 +1,14 @@
 """The picture of attention: on every chapter, each part leads to its chapter, the page's is lit."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup, Tag
+from course_picture import ALSO_LIT, CHAPTERS, NARROW, WIDE, draw, lit_parts
+from course_strings import strings
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "book" / "extensions"))  # as _config.yml does
-from course_picture import ALSO_LIT, CHAPTERS, NARROW, WIDE, draw, lit_parts  # noqa: E402  (needs the above)
-from course_strings import strings  # noqa: E402
-
 PAGES = sorted({*CHAPTERS.values(), *ALSO_LIT, "index"})
 WORDS = strings("en", "picture")
 

@@ -1,14 +1,12 @@
 """The versions by which a reader's stored answers are known."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from course_progress import quizzes_script, version
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "book" / "extensions"))  # as _config.yml does
-from course_progress import quizzes_script, version  # noqa: E402  (needs the line above)
 
 CHOICES = [{"text": "Yes", "right": True, "because": "So."}, {"text": "No", "because": "Not so."}]
 ONE = {"id": "a", "kind": "one", "question": "Is it?", "hint": "Look.", "choices": CHOICES}
