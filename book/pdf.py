@@ -17,17 +17,13 @@ from bs4 import BeautifulSoup, Tag
 
 from benchmarks.chromium import shared_browser, shut_outside
 from book.build import LANGUAGES, SITE
+from book.extensions.course_strings import strings
 
 NAME = "attention-course.pdf"
 WHOLE = "whole-book.html"  # made for the print alone, and taken away again
 WAIT_MS = 60_000
 SCRIPTS = ("mha/loader.js", "katex/katex.min.js", "_static/math.js")
 TITLE = re.compile(rb"/Title (?:<(FEFF)([0-9A-F]+)>|(\()((?:\\.|[^\\)])*)\))")
-OFFER = {
-    "en": "The whole course as a PDF",
-    "vi": "Toàn bộ khóa học dưới dạng PDF",
-    "ms": "Seluruh kursus dalam bentuk PDF",
-}
 FOOTER = """<div style="width: 100%; text-align: center; font: 8px sans-serif; color: #555">
 <span class="pageNumber"></span></div>"""
 STYLE = """
@@ -190,8 +186,9 @@ def offer(edition: Path, language: str) -> None:
     chapters = parsed.select_one("article .toctree-wrapper")
     if chapters is None or parsed.select_one(f'a[href="{NAME}"]'):
         return
+    words = strings(language, "pdf")
     size = (edition / NAME).stat().st_size / 1e6
-    link = f'<p><a href="{NAME}">{OFFER[language]}</a> ({size:.1f} MB)</p>'
+    link = f'<p><a href="{NAME}">{words["offer"]}</a> ({size:.1f} MB)</p>'
     chapters.insert_after(BeautifulSoup(link, "html.parser"))
     index.write_text(str(parsed), "utf-8")
 

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import course_address
+from course_strings import strings
 from sphinx.application import Sphinx
 
 BINDER = "https://mybinder.org/v2/{repository}/{branch}?urlpath={page}"
@@ -48,16 +49,23 @@ def colab_address(repository: str, path: str) -> str:
     return COLAB.format(repository=name, branch=course_address.BRANCH, path=quote(path))
 
 
-def buttons(repository: str, path: str, is_notebook: bool) -> list[dict[str, Any]]:
-    """Return the theme's buttons for a page: to launch its code, and to see its source."""
+def buttons(
+    repository: str, path: str, is_notebook: bool, language: str = "en"
+) -> list[dict[str, Any]]:
+    """Return the theme's buttons for a page: to launch its code, and to see its source.
+
+    >>> buttons("", "book/en/masking.md", is_notebook=True)
+    []
+    """
     if not repository:
         return []
+    words = strings(language, "launch")
     launch = {"Binder": binder_address(repository, path), "Colab": colab_address(repository, path)}
     links = [
         {
             "type": "link",
             "text": name,
-            "tooltip": f"Run on {name}",
+            "tooltip": words["run_on"].format(name=name),
             "icon": f"_static/images/logo_{name.lower()}.{'png' if name == 'Colab' else 'svg'}",
             "url": address,
         }
@@ -66,14 +74,14 @@ def buttons(repository: str, path: str, is_notebook: bool) -> list[dict[str, Any
     ]
     group = {
         "type": "group",
-        "tooltip": "Run this page's code elsewhere",
+        "tooltip": words["elsewhere"],
         "icon": "fas fa-rocket",
         "buttons": links,
         "label": "launch-buttons",
     }
     source = {
         "type": "link",
-        "tooltip": "Source of this page",
+        "tooltip": words["source"],
         "icon": "fas fa-code-branch",
         "url": course_address.of_source(repository, path),
         "label": "source-file-button",
@@ -90,7 +98,8 @@ def add_buttons(
         return
     path = course_address.source_path(app.env, pagename)
     is_notebook = Path(path).suffix == ".ipynb" or "kernelspec" in app.env.metadata[pagename]
-    made = buttons(app.config.course_repository, path, is_notebook)
+    config = app.config
+    made = buttons(config.course_repository, path, is_notebook, config.language)
     context["header_buttons"] = made + context["header_buttons"]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import course_address
 import nbformat
+from course_strings import strings
 from myst_nb.core.read import read_myst_markdown_notebook
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
@@ -27,13 +28,9 @@ from sphinx.errors import ExtensionError
 
 FOLDER = "notebooks"
 NEEDLESS_ESCAPE = re.compile(r"\\(?=[.-])")
-NOTE = """> This is a chapter of *{course}*, to run and to change. Its demos need the course's
-> library: in a folder of the course{clone}, run `pip install -r requirements.txt` and
-> `pip install .` once, with the `pip` of this Jupyter. Then run the cells from the top, with
-> *Shift* and *Enter*.{read}"""
 
 
-def short_names(entry: Entry) -> str:
+def short_names(entry: Entry, and_: str) -> str:
     """Return a work's authors as a sentence names them: Vaswani et al."""
     people = entry.persons.get("author") or entry.persons.get("editor") or []
     names = [
@@ -41,7 +38,7 @@ def short_names(entry: Entry) -> str:
     ]
     if len(names) > 2:
         return f"{names[0]} et al."
-    return " and ".join(names) or entry.fields.get("title", entry.key)
+    return f" {and_} ".join(names) or entry.fields.get("title", entry.key)
 
 
 class Links:
@@ -49,6 +46,7 @@ class Links:
 
     def __init__(self, env: BuildEnvironment, docname: str) -> None:
         self.env, self.docname = env, docname
+        self.words = strings(env.config.language, "notebook")
         self.works: dict[str, Entry] = {}
 
     def page(self, target: str, text: str) -> str:
@@ -75,7 +73,8 @@ class Links:
             if key not in entries:
                 raise NotMarkdown(f"the citation {key!r}, which references.bib does not have,")
             self.works[key] = entries[key]
-            names, year = short_names(entries[key]), entries[key].fields.get("year", "")
+            names = short_names(entries[key], self.words["and"])
+            year = entries[key].fields.get("year", "")
             said.append(f"{names} ({year})" if kind == "t" else f"{names}, {year}")
         return ", ".join(said) if kind == "t" else f"({'; '.join(said)})"
 
@@ -89,7 +88,7 @@ class Links:
         lines = [" ".join(each.text.render(markdown).split()) for each in works]
         # The escapes of what needs none would be in the way of whoever edits the cell.
         lines = [f"- {NEEDLESS_ESCAPE.sub('', line)}" for line in lines]
-        return "\n".join(["## Works cited", "", *lines])
+        return "\n".join([f"## {self.words['works']}", "", *lines])
 
 
 def attachments(folder: Path, pictures: list[str]) -> dict[str, dict[str, str]]:
@@ -120,7 +119,7 @@ def chapter_notebook(env: BuildEnvironment, docname: str) -> NotebookNode:
             "book/extensions/notebook_markdown.py needs a rule for it"
         ) from unknown
     title, _, rest = cells[0].source.partition("\n")
-    cells[0].source = f"{title}\n\n{note(env, docname)}\n{rest}"
+    cells[0].source = f"{title}\n\n{note(env, docname, links.words)}\n{rest}"
     if works := links.references():
         cells.append(new_markdown_cell(works))
     for number, cell in enumerate(cells):
@@ -143,15 +142,14 @@ def converted(cell: NotebookNode, folder: Path, links: Links) -> NotebookNode:
     return cell
 
 
-def note(env: BuildEnvironment, docname: str) -> str:
+def note(env: BuildEnvironment, docname: str, words: dict[str, str]) -> str:
     """Return what a reader has to know before the first cell."""
     config = env.config
-    address = course_address.of_page(env, docname)
-    return NOTE.format(
-        course=config.html_title,
-        clone=f" (`git clone {config.course_repository}`)" if config.course_repository else "",
-        read=f" To read it on the web: <{address}>." if config.course_site else "",
-    )
+    clone = f" (`git clone {config.course_repository}`)" if config.course_repository else ""
+    said = words["note"].format(course=config.html_title, clone=clone)
+    if config.course_site:
+        said += " " + words["read"].format(address=course_address.of_page(env, docname))
+    return f"> {said}"
 
 
 def offer_notebook(
@@ -160,6 +158,7 @@ def offer_notebook(
     """Write a chapter's notebook, and put it into the download menu in the source's place."""
     if doctree is None or not app.env.doc2path(pagename).endswith(".md"):
         return
+    words = strings(app.config.language, "notebook")
     is_chapter = "kernelspec" in app.env.metadata[pagename]
     for group in context["header_buttons"]:
         if group["label"] != "download-buttons":
@@ -168,20 +167,20 @@ def offer_notebook(
         group["buttons"] = others
         if is_chapter:
             name = f"{FOLDER}/{pagename}.ipynb"
-            group["buttons"] = [button(context["pathto"](name, 1)), *others]
+            group["buttons"] = [button(context["pathto"](name, 1), words["download"]), *others]
             path = Path(app.outdir) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             nbformat.write(chapter_notebook(app.env, pagename), path)
 
 
-def button(address: str) -> dict[str, str]:
+def button(address: str, said: str) -> dict[str, str]:
     """Return the menu's line for a notebook."""
     return {
         "type": "link",
         "url": address,
         "text": ".ipynb",
         "icon": "fas fa-file-code",
-        "tooltip": "Download as a Jupyter notebook",
+        "tooltip": said,
         "label": "download-notebook-button",
     }
 
