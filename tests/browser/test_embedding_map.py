@@ -166,7 +166,7 @@ def test_the_form_says_why_a_word_cannot_be_added(demo: DemoPage) -> None:
 @pytest.mark.parametrize("own", ["a*b*c", "*", "`x`", "\\", "שלום", "$&{word}"])
 def test_a_word_of_any_signs_stays_as_it_was_written(demo: DemoPage, own: str) -> None:
     describe(demo, own, [0.9, 0.4, 0.9, 0.0])
-    names = seen(demo).locator("em")
+    names = demo.seen.locator("em")
     expect(names.first).to_have_text(own)
     expect(demo.page.locator("caption em")).to_have_text(own)
     # What follows the word in the line stands to its right, whichever way the word is read.
