@@ -83,6 +83,7 @@ def flaws_of_file(course: Course, text: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_each_answer_earns_what_it_should(course: Course, capsys: pytest.CaptureFixture[str]):
     tiny = load(course, "tiny")
     answers = read_answers(course, tiny)
