@@ -22,7 +22,7 @@ NEEDED = ("torch", "numpy", "matplotlib", "jupyterlab", "ipywidgets", "anywidget
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".ipynb_checkpoints")
 
 README = """\
-# {title}: the exercises
+# The exercises on attention
 
 | Exercise | Difficulty | Minutes | Points |
 |---|---|---|---|
@@ -55,7 +55,7 @@ build-backend = "hatchling.build"
 
 [project]
 name = "mha-exercises"
-version = "{version}"
+version = "1"
 description = "What the exercises on attention run with."
 requires-python = ">=3.11"
 dependencies = ["torch", "numpy"]
@@ -106,9 +106,9 @@ def publish(course: Course, target: Path) -> list[str]:
             for each in sorted(assignments, key=lambda each: each.difficulty)
         )
         named = ", ".join(f'"{package}"' for package in packages)
-        (made / "README.md").write_text(README.format(title="Attention", rows=rows), "utf-8")
+        (made / "README.md").write_text(README.format(rows=rows), "utf-8")
         (made / "requirements.txt").write_text(requirements(course), "utf-8")
-        (made / "pyproject.toml").write_text(PROJECT.format(version="1", packages=named), "utf-8")
+        (made / "pyproject.toml").write_text(PROJECT.format(packages=named), "utf-8")
         if (course.root / "LICENSE").is_file():
             _copy(course.root / "LICENSE", made / "LICENSE")
         if target.exists():

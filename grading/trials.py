@@ -110,7 +110,7 @@ def try_answers(
 def answer_flaws(course: Course, assignment: Assignment) -> list[str]:
     """Return a sentence for each answer of the bank that does not come to what it should.
 
-    An assignment may have no bank. Where it has one, a mistake must fail every hidden check.
+    An assignment may have no bank. Where it has one, each hidden check must be failed by a mistake.
 
     Raises:
         AssignmentError: The file of answers has flaws, or the solution does not run.

@@ -48,12 +48,12 @@ def test_every_page_of_the_book_is_in_it_in_order(edition: Path, printed: PdfTex
     assert [title for title in titles if title not in marks] == []  # each behind the last
     # Each begins behind the last. A list's numbers, in its margin, may be written before a sheet's
     # heading; and a title's words may stand in the text of another chapter.
-    starts = [0]
-    for title in map(squeezed, titles):
-        begins = [0 <= squeezed(text).find(title) < 60 for text in printed.pages]
-        assert True in begins[starts[-1] + 1 :], title
-        starts.append(begins.index(True, starts[-1] + 1))
-    starts = starts[1:]
+    sheets = enumerate(map(squeezed, printed.pages))
+    starts = []
+    for title in titles:
+        start = next((at for at, text in sheets if 0 <= text.find(squeezed(title)) < 60), None)
+        assert start is not None, f"{title!r} begins no sheet behind the chapter before it"
+        starts.append(start)
     assert starts[0] == 1  # after the title page
     assert "The attention course" in printed.pages[0]
 
