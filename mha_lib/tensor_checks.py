@@ -22,8 +22,8 @@ def autocast_is_on(device_type: str) -> bool:
     ...     autocast_is_on("cpu")
     True
     """
-    available = torch.amp.is_autocast_available(device_type)
-    return available and torch.is_autocast_enabled(device_type)
+    known = device_type in ("cpu", "cuda") or torch.amp.is_autocast_available(device_type)
+    return known and torch.is_autocast_enabled(device_type)
 
 
 def check_tensor(name: str, x: Tensor) -> Tensor:
@@ -207,7 +207,7 @@ def check_options(trace: bool, edit: object, check_finite: bool, steps: Collecti
     Traceback (most recent call last):
     ValueError: edit has 'weight', which is no step; use 'scores' or 'weights'
     """
-    if trace is False is check_finite and edit is None:
+    if edit is None and type(trace) is bool and type(check_finite) is bool:
         return
     check_switch("trace", trace)
     check_switch("check_finite", check_finite)

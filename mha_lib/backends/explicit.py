@@ -51,14 +51,10 @@ def explicit(call: Call, edit: Edit | None = None) -> Steps:
             [0.2500, 0.2500, 0.2500, 0.2500]])
     """
     kind = call.query.device.type
-    if not autocast_is_on(kind):
-        return _steps(call, edit)
-    with torch.autocast(kind, enabled=False):  # it would narrow the scores again
-        return _steps(call, edit)
+    if autocast_is_on(kind):
+        with torch.autocast(kind, enabled=False):  # it would narrow the scores again
+            return explicit(call, edit)
 
-
-def _steps(call: Call, edit: Edit | None) -> Steps:
-    """Do what `explicit` says."""
     q = edited(edit, "q", call.query)  # (B, h, L, d_k)
     k = edited(edit, "k", call.key)  # (B, h_kv, S, d_k)
     v = edited(edit, "v", call.value)  # (B, h_kv, S, d_v)
