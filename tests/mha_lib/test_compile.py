@@ -55,6 +55,15 @@ def test_the_layer_is_one_graph(case, device):
     assert last_dispatch() == dispatch  # what is compiled is not remembered
 
 
+def test_the_formula_is_one_graph_under_autocast(device):
+    """It turns autocast off for its own steps, by calling itself once more."""
+    layer, x, arguments = layer_and_tokens(device, "explicit")
+    with torch.autocast(device):
+        expected = layer(x, **arguments)
+        compiled = torch.compile(layer, fullgraph=True, backend="eager")
+        torch.testing.assert_close(compiled(x, **arguments), expected, atol=2e-2, rtol=2e-2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "dynamic"),
