@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from pathlib import Path
 
 SECRET_VARIABLE = "MHA_COURSE_SECRET"
 SECRET_BYTES = 32
+CONTENTS = "_toc.yml"
+_EXERCISE = re.compile(r"\bexercises/([\w-]+)/\1\b")
 
 
 class CourseError(RuntimeError):
@@ -36,8 +39,15 @@ class Course:
 
     @property
     def assignments(self) -> list[str]:
-        """The names of all assignments: each has its settings, NAME.toml."""
-        return sorted(path.stem for path in self.solutions.glob("*.toml") if "." not in path.stem)
+        """The names of all assignments, in the book's order: each has its settings, NAME.toml.
+
+        What the book's table of contents does not name comes last.
+        """
+        found = {path.stem for path in self.solutions.glob("*.toml") if "." not in path.stem}
+        contents = self.root / CONTENTS
+        text = contents.read_text("utf-8") if contents.is_file() else ""
+        book = [name for name in _EXERCISE.findall(text) if name in found]
+        return list(dict.fromkeys([*book, *sorted(found)]))
 
     @property
     def exercises(self) -> Path:

@@ -103,7 +103,7 @@ def publish(course: Course, target: Path) -> list[str]:
         rows = "\n".join(
             f"| [{each.title}](exercises/{each.name}) | {'●' * each.difficulty:○<3} "
             f"| {each.minutes} | {each.points:g} |"
-            for each in sorted(assignments, key=lambda each: each.difficulty)
+            for each in assignments
         )
         named = ", ".join(f'"{package}"' for package in packages)
         (made / "README.md").write_text(README.format(rows=rows), "utf-8")

@@ -21,6 +21,22 @@ def test_relative_root_becomes_absolute(tmp_path: Path, monkeypatch: pytest.Monk
     assert Course(Path("course")).database_url == f"sqlite:///{tmp_path}/course/gradebook.db"
 
 
+def test_assignments_come_in_the_order_of_the_book(course: Course) -> None:
+    course.solutions.mkdir(parents=True)
+    for name in ("apples", "heads", "vectors"):
+        (course.solutions / f"{name}.toml").touch()
+        (course.solutions / f"{name}.answers.toml").touch()
+    assert course.assignments == ["apples", "heads", "vectors"]
+    # exercises/later has no settings yet, so it is none; what the book leaves out comes last.
+    (course.root / "_toc.yml").write_text(
+        "chapters:\n"
+        "  - file: book/en/exercises/vectors/vectors # laid in from exercises/\n"
+        "  - file: book/en/exercises/later/later\n"
+        "  - file: book/en/exercises/heads/heads\n"
+    )
+    assert course.assignments == ["vectors", "heads", "apples"]
+
+
 def test_the_secret_is_made_once_for_its_owner_alone(course: Course, tmp_path: Path) -> None:
     made = course.secret()
     path = tmp_path / "outside" / "secret"
