@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from grading.answers import read_answers
-from grading.assignment import Assignment, AssignmentError, Notebook, load
+from grading.assignment import Assignment, AssignmentError, Cell, Notebook, load
 from grading.check_calls import grading_import_flaws
 from grading.course import Course
 from grading.lint_cells import bound, cell_flaws, is_check, parse
@@ -160,19 +161,27 @@ def _head_flaws(assignment: Assignment) -> list[str]:
         wanted = {
             f"its difficulty, {difficulty}": re.escape(difficulty),
             f"its minutes, '{assignment.minutes} minutes'": rf"\b{assignment.minutes} minutes\b",
-            f"its points, 'Points {points:g}'": rf"\bPoints {points:g}\b",
         }
         for what, pattern in wanted.items():
             if not re.search(pattern, head):
                 flaws.append(f"{place}: its first markdown cell does not state {what}; add it")
-        for cell_id, stated, minutes, earned in _tasks(notebook):
+        stated = [float(number) for number in re.findall(r"\bPoints (\d+(?:\.\d+)?)\b", head)]
+        if points not in stated:
+            says = (
+                f"states {_points(stated[0])}" if stated else f"does not state 'Points {points:g}'"
+            )
+            flaws.append(
+                f"{place}: its first markdown cell {says}, but {_sum_of(notebook.cells)}; mend "
+                "the cell, or points in JupyterLab's Create Assignment"
+            )
+        for task in _tasks(notebook):
             any_task = True
-            minutes_of_tasks += minutes
-            if stated != earned:
+            minutes_of_tasks += task.minutes
+            if task.points != sum(cell.points for cell in task.cells):
                 flaws.append(
-                    f"{place}, cell {cell_id!r}: it states {stated} "
-                    f"{'point' if stated == 1 else 'points'}, but its cells earn {earned:g}; mend "
-                    "one of the two"
+                    f"{place}, cell {task.id!r}: it states {_points(task.points)}, but from here "
+                    f"to the next task {_sum_of(task.cells)}; mend the cell, or points in "
+                    "JupyterLab's Create Assignment"
                 )
     if any_task and minutes_of_tasks > assignment.minutes:
         flaws.append(
@@ -182,17 +191,38 @@ def _head_flaws(assignment: Assignment) -> list[str]:
     return flaws
 
 
-def _tasks(notebook: Notebook) -> list[tuple[str, int, int, float]]:
-    """Return (cell, points stated, minutes, points earned) of each cell that opens a task.
+@dataclass(frozen=True)
+class _Task:
+    """A task: the cell that opens it, what that states, and the cells up to the next task."""
 
-    A task is opened by a line such as "10 points · 5 minutes" and goes on to the next.
-    """
-    tasks: list[tuple[str, int, int, float]] = []
+    id: str
+    points: int
+    minutes: int
+    cells: list[Cell]
+
+
+def _tasks(notebook: Notebook) -> list[_Task]:
+    """Return the tasks; each is opened by a line such as "10 points · 5 minutes"."""
+    tasks: list[_Task] = []
     for cell in notebook.cells:
         opened = TASK_LINE.search(cell.released) if cell.type == "markdown" else None
         if opened and cell.role == "given":
-            tasks.append((cell.id, int(opened[1]), int(opened[2]), 0.0))
+            tasks.append(_Task(cell.id, int(opened[1]), int(opened[2]), []))
         elif tasks:
-            cell_id, stated, minutes, earned = tasks[-1]
-            tasks[-1] = (cell_id, stated, minutes, earned + cell.points)
+            tasks[-1].cells.append(cell)
     return tasks
+
+
+def _sum_of(cells: Iterable[Cell]) -> str:
+    """Say what cells earn together and which of them earns what."""
+    earning = [cell for cell in cells if cell.points]
+    if not earning:
+        return "no cell earns points"
+    if len(earning) == 1:
+        return f"{earning[0].id!r} alone earns {_points(earning[0].points)}"
+    each = " + ".join(f"{cell.id!r} {cell.points:g}" for cell in earning)
+    return f"{each} come to {_points(sum(cell.points for cell in earning))}"
+
+
+def _points(number: float) -> str:
+    return f"{number:g} point" if number == 1 else f"{number:g} points"

@@ -204,7 +204,14 @@ def test_hidden_text_in_a_hint_or_a_file(course: Course) -> None:
         ("# Tiny", "its difficulty, ●○○"),
         (HEAD.replace("●○○", "●●○"), "its difficulty, ●○○"),
         (HEAD.replace("10", "15"), "its minutes, '10 minutes'"),
-        (HEAD.replace("** 7", "** 70"), "its points, 'Points 7'"),
+        (
+            "# Tiny",
+            "does not state 'Points 7', but 'number-test' 2 + 'function-test' 3 + 'answer' 2",
+        ),
+        (
+            HEAD.replace("** 7", "** 70"),
+            "states 70 points, but 'number-test' 2 + 'function-test' 3 + 'answer' 2 come to",
+        ),
     ],
 )
 def test_the_head_states_what_awaits(course: Course, head: str, said: str) -> None:
@@ -221,10 +228,13 @@ def test_the_points_and_minutes_of_tasks_add_up(course: Course) -> None:
         return change
 
     assert said_of(course, tasks("5 points · 6 minutes", "2 points · 4 minutes")) == []
-    flaws = said_of(course, tasks("4 points · 6 minutes", "2 points · 5 minutes"))
-    assert len(flaws) == 2
-    assert "it states 4 points, but its cells earn 5" in flaws[0]
-    assert "11 minutes together" in flaws[1]
+    flaws = said_of(course, tasks("4 points · 6 minutes", "1 point · 5 minutes"))
+    assert len(flaws) == 3
+    assert "cell 'given-2': it states 4 points" in flaws[0]
+    assert "'number-test' 2 + 'function-test' 3 come to 5 points" in flaws[0]
+    assert "it states 1 point, " in flaws[1]
+    assert "'answer' alone earns 2 points" in flaws[1]
+    assert "11 minutes together" in flaws[2]
 
 
 def array(*numbers: Any, dtype: str = "float64") -> Array:
