@@ -39,13 +39,21 @@ python3 -m venv .venv
 
 On Windows it is `.venv\\Scripts\\pip`.
 
+On Linux this fetches PyTorch with all that graphics cards need, several gigabytes. The exercises
+need none of it. For the small build, install that first, between the two lines above:
+
+```
+.venv/bin/pip install {torch} --index-url https://download.pytorch.org/whl/cpu
+```
+
 ## Work
 
 ```
 .venv/bin/jupyter lab
 ```
 
-Open a notebook in `exercises/`. Leave `checks.json` beside it: that is what the checks compare
+Open a notebook in `exercises/`. They stand above in the order of the course: each builds on those
+before it. Leave `checks.json` beside it: that is what the checks compare
 with. Hand in the notebook, under the name it has.
 """
 PROJECT = """\
@@ -106,8 +114,10 @@ def publish(course: Course, target: Path) -> list[str]:
             for each in assignments
         )
         named = ", ".join(f'"{package}"' for package in packages)
-        (made / "README.md").write_text(README.format(rows=rows), "utf-8")
-        (made / "requirements.txt").write_text(requirements(course), "utf-8")
+        needed = requirements(course)
+        torch = next(line for line in needed.splitlines() if line.startswith("torch=="))
+        (made / "README.md").write_text(README.format(rows=rows, torch=torch), "utf-8")
+        (made / "requirements.txt").write_text(needed, "utf-8")
         (made / "pyproject.toml").write_text(PROJECT.format(packages=named), "utf-8")
         if (course.root / "LICENSE").is_file():
             _copy(course.root / "LICENSE", made / "LICENSE")

@@ -1,6 +1,7 @@
 """The students' tree: it works by itself, and nothing secret is in it."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -62,7 +63,10 @@ def test_it_holds_the_exercises_and_what_check_needs_and_nothing_else(tree: Path
         "exercises/tiny/tiny.ipynb",
         "exercises/tiny/checks.json",
     }
-    assert "[Tiny](exercises/tiny) | ●○○ | 10 | 7 |" in (tree / "README.md").read_text("utf-8")
+    readme = (tree / "README.md").read_text("utf-8")
+    assert "[Tiny](exercises/tiny) | ●○○ | 10 | 7 |" in readme
+    (torch,) = re.findall(r"^torch==.*$", (tree / "requirements.txt").read_text("utf-8"), re.M)
+    assert f".venv/bin/pip install {torch} --index-url" in readme
     assert not list(tree.parent.glob(".*"))
 
 
