@@ -35,6 +35,17 @@ _KINDS = {
     "f": "numbers with a decimal point",
     "c": "complex numbers",
 }
+# What a beginner may have overlooked, by the kind that is expected and the kind that came.
+_WAYS = {
+    "bf": " A comparison, such as `t > 0`, makes True and False.",
+    "bi": " A comparison, such as `t > 0`, makes True and False.",
+    "if": " A division or a decimal point makes numbers with a decimal point.",
+    "fi": " Whole numbers stay whole until one has a decimal point, such as `1.0`.",
+}
+_NAN = "'not a number', as in 0 / 0"
+# What PyTorch's max, sort and others give along a dimension.
+_SEVERAL = "torch.return_types."
+_TAKE_ONE = "It holds several results; take one out, such as `.values`."
 _LONGEST_QUOTE = 300
 
 
@@ -109,7 +120,7 @@ def describe(value: Value) -> str:
     if whole_number(value) is not None:
         return "a whole number"
     if is_number(value):
-        return "a number" if is_finite(value) else "infinite or NaN"
+        return "a number" if is_finite(value) else _unusual(_number(value))
     if isinstance(value, str):
         return f"a text: {_quoted(value)}"
     if isinstance(value, list):
@@ -117,7 +128,19 @@ def describe(value: Value) -> str:
     if isinstance(value, Array):
         return f"an array or tensor of shape {value.shape} and dtype {value.dtype}"
     assert isinstance(value, Raised | Unsupported)  # nothing else is left
-    return readable(value.kind)
+    kind = readable(value.kind)
+    return f"{kind}. {_TAKE_ONE.rstrip('.')}" if _SEVERAL in kind else kind
+
+
+def another_form(wanted: str, got: Value) -> str:
+    """Say that a list, a number or a text is wanted and what came, with the way from a tensor."""
+    way = ""
+    if isinstance(got, Array) and got.shape:
+        if wanted.startswith("a list"):
+            way = " `.tolist()` makes a list of it."
+        elif math.prod(got.shape) == 1:
+            way = " `.item()` takes the number out."
+    return f"Expected {wanted}; yours is {describe(got)}.{way}"
 
 
 def failure(got: Value) -> str | None:
@@ -126,9 +149,11 @@ def failure(got: Value) -> str | None:
         if got.kind == "NotImplementedError":
             return "This is not written yet: it raises NotImplementedError."
         message = readable(got.message)
+        if _SEVERAL in message:
+            message = f"{message.rstrip('.')}. {_TAKE_ONE}"
         return f"It raised {readable(got.kind)}" + (f": {message}" if message else ".")
     if isinstance(got, Unsupported):
-        return f"Yours is {readable(got.kind)}. That cannot be checked."
+        return f"Yours is {describe(got)}. That cannot be checked."
     return None
 
 
@@ -146,8 +171,8 @@ def _quoted(text: str) -> str:
 def _compare(got: Value, expected: Value, tolerance: float | None) -> str | None:
     if isinstance(expected, Raised | Unsupported):
         raise ValueError(f"the reference gives no value to compare with: {failure(expected)}")
-    if no_value := failure(got):
-        return no_value
+    if isinstance(got, Raised):
+        return failure(got)
     if isinstance(expected, list):
         return _compare_lists(got, expected, tolerance)
     if is_number(expected):
@@ -156,7 +181,7 @@ def _compare(got: Value, expected: Value, tolerance: float | None) -> str | None
         return _compare_arrays(got, expected, tolerance)
     if isinstance(expected, str):
         if not isinstance(got, str):
-            return f"Expected a text; yours is {describe(got)}."
+            return another_form("a text", got)
         return None if got == expected else "This is not the right text."
     if type(got) is not type(expected):  # True, False or None are left; True is not 1
         wanted = "None" if expected is None else "True or False"
@@ -166,7 +191,9 @@ def _compare(got: Value, expected: Value, tolerance: float | None) -> str | None
 
 def _compare_lists(got: Value, expected: list[Value], tolerance: float | None) -> str | None:
     if not isinstance(got, list) or len(got) != len(expected):
-        return f"Expected {describe(expected)}; yours is {describe(got)}."
+        if any(isinstance(item, Array) for item in expected):
+            return f"Expected {describe(expected)}; yours is {describe(got)}."
+        return another_form(describe(expected), got)
     for index, (item, reference) in enumerate(zip(got, expected, strict=True)):
         if difference := _compare(item, reference, tolerance):
             return f"Item [{index}]: {difference}"
@@ -175,11 +202,10 @@ def _compare_lists(got: Value, expected: list[Value], tolerance: float | None) -
 
 def _compare_numbers(got: Value, expected: Value, tolerance: float | None) -> str | None:
     if not is_number(got):
-        wanted = "a whole number" if isinstance(expected, int) else "a number"
-        return f"Expected {wanted}; yours is {describe(got)}."
+        return another_form("a whole number" if isinstance(expected, int) else "a number", got)
     number, reference = _number(got), _number(expected)
     if math.isfinite(reference) and not math.isfinite(number):
-        return f"Expected a finite number; yours is {describe(got)}."
+        return f"Expected a number; yours is {describe(got)}."
     if isinstance(reference, int):
         if whole_number(got) is None:
             return "Expected a whole number; yours has a fraction."
@@ -194,11 +220,12 @@ def _compare_arrays(got: Value, expected: Array, tolerance: float | None) -> str
     if not isinstance(got, Array):
         return f"Expected {describe(expected)}; yours is {describe(got)}."
     if got.shape != expected.shape:
-        return f"Expected shape {expected.shape}; yours has shape {got.shape}."
+        return f"Expected shape {expected.shape}; {_how_shaped(got.shape, expected.shape)}."
     if _kind(got) != _kind(expected):
+        kinds = _kind(expected) + _kind(got)
         return (
             f"Expected {_KINDS[_kind(expected)]} (dtype {expected.dtype}); "
-            f"yours holds {_KINDS[_kind(got)]} (dtype {got.dtype})."
+            f"yours holds {_KINDS[_kind(got)]} (dtype {got.dtype}).{_WAYS.get(kinds, '')}"
         )
     numbers, reference = got.numpy(), expected.numpy()
     if _kind(expected) in "bi":
@@ -212,10 +239,39 @@ def _compare_arrays(got: Value, expected: Array, tolerance: float | None) -> str
         return "This is not the right number."
     place = tuple(int(index) for index in np.argwhere(wrong)[0])
     yours, right = _two_texts(numbers[place], reference[place])
+    meaning = f" nan is {_NAN}." if yours == "nan" else ""
     return (
-        f"At {list(place)} yours is {yours}, expected {right}. "
-        f"{np.count_nonzero(wrong)} of {wrong.size} numbers differ."
-    )
+        f"At {list(place)}, counted from 0, yours is {yours}, expected {right}.{meaning} "
+        f"{_how_many(int(np.count_nonzero(wrong)), wrong.size)}"
+    ).strip()
+
+
+def _how_shaped(got: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    """Say what shape a value has, and what is easily overlooked in it."""
+    said = f"yours has shape {got}"
+    if len(got) != len(expected):
+        missing = "too many" if len(got) > len(expected) else "too few"
+        return f"{said}, {_counted(abs(len(got) - len(expected)), 'dimension')} {missing}"
+    same_sizes = sorted(got) == sorted(expected)
+    return f"{said}: the same sizes in another order" if same_sizes else said
+
+
+def _how_many(wrong: int, size: int) -> str:
+    """Say how many numbers are wrong; nothing where there is only one."""
+    if size == 1:
+        return ""
+    if wrong == size:
+        return f"All {size} are wrong."
+    return f"{wrong} of {size} {'is' if wrong == 1 else 'are'} wrong."
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _unusual(number: int | float) -> str:
+    """Say what a number is that is not finite."""
+    return f"nan, {_NAN}" if math.isnan(number) else "infinite"
 
 
 def _kind(array: Array) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from grading.checks_file import refuse, validate
 from grading.compare import (
+    another_form,
     compare,
     describe,
     failure,
@@ -22,7 +23,7 @@ from grading.compare import (
     simplify,
     whole_number,
 )
-from grading.values import MAX_INT_BITS, Value, decode, encode
+from grading.values import MAX_INT_BITS, Raised, Value, decode, encode
 
 
 @dataclass(frozen=True)
@@ -97,13 +98,12 @@ def judge(got: Value, stored: Mapping[str, Any]) -> Verdict:
         if difference is None:
             return Verdict(True, "", form_only=False)
         return Verdict(False, difference, form_only=False, says=_says(got, stored))
-    if no_value := failure(got):
-        return Verdict(False, no_value, form_only=False)
+    if isinstance(got, Raised):
+        return Verdict(False, failure(got) or "", form_only=False)
     canonical = _canonical(got)
     if not _has_form(canonical, stored["form"]):
         size = f" of {len(stored['items'])} items" if stored.get("items") else ""
-        message = f"Expected {stored['form']}{size}; yours is {describe(canonical)}."
-        return Verdict(False, message, form_only=False)
+        return Verdict(False, another_form(stored["form"] + size, canonical), form_only=False)
     if stored["kind"] == "form":
         return Verdict(True, "", form_only=True)
     if _hash(canonical, stored["salt"]) == stored["hash"]:

@@ -28,8 +28,8 @@ from grading.walls import OWN_PACKAGES
 # Reasons are stored, sent to pages and read by people, and a student can make many.
 MAX_REASONS = 30
 MAX_REASON_CHARACTERS = 300
-NOTHING_ARRIVED = "no value arrived"
-NOT_JUDGED = "not judged; see above"
+NOTHING_ARRIVED = "no value arrived: the cell stopped before it came to this check"
+NOT_JUDGED = "not judged; the reason stands above"
 SEVERAL_ARRIVED = "more than one value arrived, so none counts: call this check only in its cell"
 NOT_IN_GENERAL = "right for this input; it earns points when it is right for others as well"
 # What stands in place of a status where nothing was graded in this run.

@@ -183,6 +183,8 @@ def _encode(obj: Any, depth: int, budget: _Budget) -> Any:
         return {"raised": {"kind": obj.kind[:MAX_KIND], "message": obj.message[:MAX_MESSAGE]}}
     if cls is Unsupported:
         return {"unsupported": obj.kind[:MAX_KIND]}
+    if torch and any(cls is several for several in vars(torch.return_types).values()):
+        return {"unsupported": f"a value of type torch.return_types.{_type_name(obj)}"}
     return {"unsupported": _of_type(obj)}
 
 

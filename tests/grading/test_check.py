@@ -93,7 +93,8 @@ def test_a_form_only_check_says_so(exercise: Path, capsys: pytest.CaptureFixture
 
 def test_a_wrong_value_says_which_check_what_differs_and_the_hint(exercise: Path) -> None:
     assert failure("split_heads", X.t()) == (
-        "split_heads: Expected shape (2, 3); yours has shape (3, 2).\n"
+        "split_heads: Expected shape (2, 3); yours has shape (3, 2): "
+        "the same sizes in another order.\n"
         "Hint: First view, then transpose."
     )
     assert failure("heads", 13) == "heads: This is not the right number.\nHint: Count them."
@@ -248,7 +249,8 @@ def run_cells(*cells: str) -> list[str]:
 def test_jupyter_shows_a_short_message_for_a_wrong_value(exercise: Path) -> None:
     shown = run_cells(SETUP, 'check("split_heads", x.t())')[1]
     assert shown.strip() == (
-        "CheckFailed: split_heads: Expected shape (2, 3); yours has shape (3, 2).\n"
+        "CheckFailed: split_heads: Expected shape (2, 3); yours has shape (3, 2): "
+        "the same sizes in another order.\n"
         "Hint: First view, then transpose."
     )
 

@@ -116,8 +116,8 @@ def test_numbers_and_arrays_of_one_number_agree(got: float, expected: float, tol
         (2**60 + 1, 2**60, "This is not the right number."),
         (float(2**60), 2**60 + 1, "This is not the right number."),
         (63.5, 64, "Expected a whole number; yours has a fraction."),
-        (math.inf, 64, "Expected a finite number; yours is infinite or NaN."),
-        (math.nan, 0.5, "Expected a finite number; yours is infinite or NaN."),
+        (math.inf, 64, "Expected a number; yours is infinite."),
+        (math.nan, 0.5, "Expected a number; yours is nan, 'not a number', as in 0 / 0."),
         (math.inf, -math.inf, "This is not the right number."),
         (1.0, math.nan, "This is not the right number."),
         (torch.tensor(0.31), 0.3, "This is not the right number."),
@@ -140,7 +140,8 @@ def test_numbers_and_arrays_of_one_number_agree(got: float, expected: float, tol
         (
             tensor(64),
             64,
-            "Expected a whole number; yours is an array or tensor of shape (1,) and dtype float32.",
+            "Expected a whole number; yours is an array or tensor of shape (1,) and dtype float32. "
+            "`.item()` takes the number out.",
         ),
         (
             3 + 0j,
@@ -148,13 +149,14 @@ def test_numbers_and_arrays_of_one_number_agree(got: float, expected: float, tol
             "Expected a number; yours is an array or tensor of shape () and dtype complex128.",
         ),
         ("q", "Q", "This is not the right text."),
-        ({}, 64, "Yours is a value of type dict. That cannot be checked."),
+        ({}, 64, "Expected a whole number; yours is a value of type dict."),
+        ({}, [1, 2], "Expected a list of 2 items; yours is a value of type dict."),
         # lists
         ([1, 2], [1, 2, 3], "Expected a list of 3 items; yours is a list of 2 items."),
         ([1, 3], [1, 2], "Item [1]: This is not the right number."),
         ([1, True], [1, 1], "Item [1]: Expected a whole number; yours is the truth value True."),
         ([[1], [2, 3]], [[1], [2, 4]], "Item [1]: Item [1]: This is not the right number."),
-        ([1, {}], [1, 2], "Item [1]: Yours is a value of type dict. That cannot be checked."),
+        ([1, {}], [1, 2], "Item [1]: Expected a whole number; yours is a value of type dict."),
         ("ab", ["a", "b"], "Expected a list of 2 items; yours is a text: 'ab'."),
         (
             [1.0, 2.0],
@@ -162,23 +164,55 @@ def test_numbers_and_arrays_of_one_number_agree(got: float, expected: float, tol
             "Expected an array or tensor of shape (2,) and dtype float32; "
             "yours is a list of 2 items.",
         ),
+        (
+            torch.tensor([1, 2]),
+            [1, 2],
+            "Expected a list of 2 items; "
+            "yours is an array or tensor of shape (2,) and dtype int64. "
+            "`.tolist()` makes a list of it.",
+        ),
+        (
+            X,
+            [X, X],
+            "Expected a list of 2 items; "
+            "yours is an array or tensor of shape (2, 5, 12) and dtype float32.",
+        ),
+        (
+            X.max(dim=-1),
+            [1, 2],
+            "Expected a list of 2 items; yours is a value of type torch.return_types.max. "
+            "It holds several results; take one out, such as `.values`.",
+        ),
         # shape before everything
         (X[:0], X, "Expected shape (2, 5, 12); yours has shape (0, 5, 12)."),
         (X[:1], X, "Expected shape (2, 5, 12); yours has shape (1, 5, 12)."),
-        (X.transpose(1, 2), X, "Expected shape (2, 5, 12); yours has shape (2, 12, 5)."),
+        (
+            X.transpose(1, 2),
+            X,
+            "Expected shape (2, 5, 12); yours has shape (2, 12, 5): "
+            "the same sizes in another order.",
+        ),
+        (X[0], X, "Expected shape (2, 5, 12); yours has shape (5, 12), 1 dimension too few."),
+        (
+            tensor([[1]]),
+            tensor(1),
+            "Expected shape (1,); yours has shape (1, 1, 1), 2 dimensions too many.",
+        ),
         (tensor(1), tensor(1, 1), "Expected shape (2,); yours has shape (1,)."),
         # kinds of numbers
         (
             torch.tensor([1, 2]),
             tensor(1, 2),
             "Expected numbers with a decimal point (dtype float32); "
-            "yours holds whole numbers (dtype int64).",
+            "yours holds whole numbers (dtype int64). "
+            "Whole numbers stay whole until one has a decimal point, such as `1.0`.",
         ),
         (
             tensor(1, 2),
             torch.tensor([1, 2]),
             "Expected whole numbers (dtype int64); "
-            "yours holds numbers with a decimal point (dtype float32).",
+            "yours holds numbers with a decimal point (dtype float32). "
+            "A division or a decimal point makes numbers with a decimal point.",
         ),
         (
             torch.tensor([1, 2], dtype=torch.complex64),
@@ -195,85 +229,85 @@ def test_numbers_and_arrays_of_one_number_agree(got: float, expected: float, tol
             tensor(1, 2, dtype=torch.bfloat16),
             torch.tensor([True, True]),
             "Expected True/False values (dtype bool); "
-            "yours holds numbers with a decimal point (dtype bfloat16).",
+            "yours holds numbers with a decimal point (dtype bfloat16). "
+            "A comparison, such as `t > 0`, makes True and False.",
         ),
         # numbers in arrays
         (
             torch.tensor([[1.0, 2.0], [3.0, 5.0]]),
             torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
-            "At [1, 1] yours is 5, expected 4. 1 of 4 numbers differ.",
+            "At [1, 1], counted from 0, yours is 5, expected 4. 1 of 4 is wrong.",
         ),
         (
             tensor(1, 2.0009),
             tensor(1, 2),
-            "At [1] yours is 2.0009, expected 2. 1 of 2 numbers differ.",
+            "At [1], counted from 0, yours is 2.0009, expected 2. 1 of 2 is wrong.",
         ),
         (
             np.array([1.0000021]),
             np.array([1.0]),
-            "At [0] yours is 1.0000021, expected 1. 1 of 1 numbers differ.",
+            "At [0], counted from 0, yours is 1.0000021, expected 1.",
         ),
         (
             np.array([2**62 + 1]),
             np.array([2**62]),
-            "At [0] yours is 4611686018427387905, expected 4611686018427387904. "
-            "1 of 1 numbers differ.",
+            "At [0], counted from 0, yours is 4611686018427387905, expected 4611686018427387904.",
         ),
         (
             np.array([-(2**63)]),
             np.array([2**63 - 1]),
-            "At [0] yours is -9223372036854775808, expected 9223372036854775807. "
-            "1 of 1 numbers differ.",
+            "At [0], counted from 0, yours is -9223372036854775808, expected 9223372036854775807.",
         ),
         (
             np.array([255], dtype=np.uint8),
             np.array([-1], dtype=np.int8),
-            "At [0] yours is 255, expected -1. 1 of 1 numbers differ.",
+            "At [0], counted from 0, yours is 255, expected -1.",
         ),
         (
             torch.tensor([True, False]),
             torch.tensor([True, True]),
-            "At [1] yours is False, expected True. 1 of 2 numbers differ.",
+            "At [1], counted from 0, yours is False, expected True. 1 of 2 is wrong.",
         ),
         (
             tensor(math.nan, 1),
             tensor(0, 1),
-            "At [0] yours is nan, expected 0. 1 of 2 numbers differ.",
+            "At [0], counted from 0, yours is nan, expected 0. "
+            "nan is 'not a number', as in 0 / 0. 1 of 2 is wrong.",
         ),
         (
             tensor(0, 1),
             tensor(math.nan, 1),
-            "At [0] yours is 0, expected nan. 1 of 2 numbers differ.",
+            "At [0], counted from 0, yours is 0, expected nan. 1 of 2 is wrong.",
         ),
         (
             tensor(math.inf, 1),
             tensor(-math.inf, 1),
-            "At [0] yours is inf, expected -inf. 1 of 2 numbers differ.",
+            "At [0], counted from 0, yours is inf, expected -inf. 1 of 2 is wrong.",
         ),
         (
             tensor(math.inf, 1),
             tensor(1e38, 1),
-            "At [0] yours is inf, expected 1e+38. 1 of 2 numbers differ.",
+            "At [0], counted from 0, yours is inf, expected 1e+38. 1 of 2 is wrong.",
         ),
         (
             np.array([1.7e308]),
             np.array([-1.7e308]),
-            "At [0] yours is 1.7e+308, expected -1.7e+308. 1 of 1 numbers differ.",
+            "At [0], counted from 0, yours is 1.7e+308, expected -1.7e+308.",
         ),
         (
             torch.tensor([70000.0]).half(),
             torch.tensor([70000.0]),
-            "At [0] yours is inf, expected 70000. 1 of 1 numbers differ.",
+            "At [0], counted from 0, yours is inf, expected 70000.",
         ),
         (
             np.array([1 + 1j]),
             np.array([1 - 1j]),
-            "At [0] yours is 1+1j, expected 1-1j. 1 of 1 numbers differ.",
+            "At [0], counted from 0, yours is 1+1j, expected 1-1j.",
         ),
         (
             tensor(1e-3, 0),
             tensor(0, 0),
-            "At [0] yours is 0.001, expected 0. 1 of 2 numbers differ.",
+            "At [0], counted from 0, yours is 0.001, expected 0. 1 of 2 is wrong.",
         ),
     ],
 )
@@ -291,6 +325,11 @@ def test_a_wrong_plain_number_is_never_told_how_wrong() -> None:
     [
         (ValueError("bad\nshape \x1b[31m\u202e"), "It raised ValueError: bad shape �[31m�"),
         (RuntimeError(), "It raised RuntimeError."),
+        (
+            TypeError("unsupported operand: 'Tensor' and 'torch.return_types.max'"),
+            "It raised TypeError: unsupported operand: 'Tensor' and 'torch.return_types.max'. "
+            "It holds several results; take one out, such as `.values`.",
+        ),
         (NotImplementedError(), "This is not written yet: it raises NotImplementedError."),
     ],
 )

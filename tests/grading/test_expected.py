@@ -127,11 +127,18 @@ def test_a_hash_is_salted_and_holds_no_value() -> None:
             "This is not the right list: item [1] is None (does the function end with `return`?); "
             "a whole number is expected.",
         ),
-        (math.nan, 64, "Expected a whole number; yours is infinite or NaN."),
-        ({}, 64, "Yours is a value of type dict. That cannot be checked."),
-        (ValueError, 64, "Yours is a value of type type. That cannot be checked."),
+        (math.nan, 64, "Expected a whole number; yours is nan, 'not a number', as in 0 / 0."),
+        (
+            np.array([4, 3, 2]),
+            [4, 3],
+            "Expected a list of 2 items; "
+            "yours is an array or tensor of shape (3,) and dtype int64. "
+            "`.tolist()` makes a list of it.",
+        ),
+        ({}, 64, "Expected a whole number; yours is a value of type dict."),
+        (ValueError, 64, "Expected a whole number; yours is a value of type type."),
         (Raised("E", "m"), 64, "It raised E: m"),
-        (X + 1, X, "At [0, 0] yours is 1, expected 0. 6 of 6 numbers differ."),
+        (X + 1, X, "At [0, 0], counted from 0, yours is 1, expected 0. All 6 are wrong."),
         (0.6, 0.5, "This is not the right number."),
     ],
 )
@@ -155,7 +162,9 @@ def test_a_number_that_earns_points_is_checked_for_form_only() -> None:
         assert judged(got, fraction) == FORM_ONLY
     assert judged(0.25, fraction) == FORM_ONLY
     assert judged(0.25, whole) == wrong("Expected a whole number; yours is a number.")
-    assert judged(math.nan, fraction) == wrong("Expected a number; yours is infinite or NaN.")
+    assert judged(math.nan, fraction) == wrong(
+        "Expected a number; yours is nan, 'not a number', as in 0 / 0."
+    )
     assert judged(True, fraction) == wrong("Expected a number; yours is the truth value True.")
     assert judged("64", whole) == wrong("Expected a whole number; yours is a text: '64'.")
     assert not judged(None, whole).passed

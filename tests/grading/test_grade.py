@@ -10,7 +10,7 @@ import pytest
 from grading import forbidden
 from grading import grade as grade_module
 from grading.course import Course
-from grading.grade import Outcome, Status
+from grading.grade import NOT_JUDGED, Outcome, Status
 from grading.job import Message, Run
 from grading.reference import secret_key
 from grading.runs import HIDDEN_UNFINISHED
@@ -89,7 +89,7 @@ def test_a_hidden_check_misleads_nobody_where_the_visible_one_got_no_value(cours
         sandbox = ChosenSandbox(
             replaced(RIGHT_A, "weights", *visible), replaced(RIGHT_B, hidden, *secret)
         )
-        assert said(graded(course, "an", sandbox), hidden) == "not judged; see above"
+        assert said(graded(course, "an", sandbox), hidden) == NOT_JUDGED
     sandbox = ChosenSandbox(hidden=replaced(RIGHT_B, hidden, raised))
     assert said(graded(course, "an", sandbox), hidden).startswith("weights is wrong for")
 
