@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from grading.course import Course
+from grading.head_note import with_id_note
 from grading.job import Limits, files_flaw
+from grading.lint_picks import read_picks
 from grading.notebook import NAME, Cell, Check, Notebook, read_notebook
 from grading.settings import RESERVED_FILES, Settings
 
@@ -50,7 +52,9 @@ class Assignment:
     """An assignment without flaws.
 
     ``files`` is released beside the notebooks; ``student_files`` names what else is taken from a
-    submission; ``modules`` the packages of this repository that the sandbox holds.
+    submission; ``modules`` the packages of this repository that the sandbox holds. ``picks`` holds
+    the options of each pick, as they are written; with ``variants`` each student gets one of them,
+    else everybody the first.
     """
 
     name: str
@@ -63,6 +67,8 @@ class Assignment:
     modules: tuple[str, ...] = ()
     forbidden_calls: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    variants: bool = False
+    picks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def points(self) -> float:
@@ -111,6 +117,15 @@ def load(course: Course, name: str) -> Assignment:
     if not notebooks:
         flaws.append(f"{folder} holds no notebook; put {name}.ipynb there")
     settings.refuse_unused_checks(seen_checks)
+    picks = read_picks(notebooks, flaws)
+    variants = settings.switch("variants")
+    if variants:
+        notebooks = [with_id_note(notebook) for notebook in notebooks]
+        if not picks:
+            flaws.append(
+                f"{settings.place}: variants = true, but no cell calls pick('name', [...]) from "
+                "grading; let one do so, or take the line out"
+            )
     assignment = Assignment(
         name=name,
         title=settings.text("title"),
@@ -122,6 +137,8 @@ def load(course: Course, name: str) -> Assignment:
         modules=settings.modules(course),
         forbidden_calls=settings.identifiers("forbidden_calls"),
         limits=settings.limits(),
+        variants=variants,
+        picks=picks,
     )
     settings.refuse_unknown_keys()
     flaws += [

@@ -20,12 +20,13 @@ from pathlib import Path
 from grading import records
 from grading.assignment import Assignment, load
 from grading.course import Course
+from grading.draws import drawn, key, refuse_another_release
 from grading.grade import ALREADY, NOT_GRADED, Outcome, Status, grade, unshowable
 from grading.gradebook import GradebookError, GradebookWriter, checksums, refuse_id
 from grading.misplaced import misplaced
 from grading.plain import one_line, printable
 from grading.records import Record
-from grading.reference import reference
+from grading.reference import references_of
 from grading.release import register
 from grading.render import render
 from grading.runs import RUNS
@@ -79,13 +80,15 @@ def autograde(
         progress: Gets a line of text for each submission.
 
     Raises:
-        AssignmentError: The assignment has flaws, or its solution fails its own tests.
+        AssignmentError: The assignment has flaws, its solution fails its own tests, or students
+            were given it with other variants.
         SandboxError: The machine lacks a wall; nothing was run outside one.
         GradebookError: The gradebook cannot be opened.
         NothingToGrade: No submission matches.
         KeyboardInterrupt: Stopped by hand; what was finished is stored.
     """
     assignment = load(course, name)
+    refuse_another_release(course, assignment)
     secret = course.secret()
     sandbox = Sandbox(
         modules=[course.root / module for module in assignment.modules], limits=assignment.limits
@@ -107,21 +110,21 @@ def autograde(
             writer = _Writer(course, assignment, gradebook)
             lines, waiting = writer.sort_out(submissions, force)
             if waiting:
+                count = workers or _cores()
                 progress(f"Running the solution of {name}, which says what is right.")
-                references = {
-                    notebook.id: reference(course, assignment, notebook, sandbox)
-                    for notebook in assignment.notebooks
-                }
+                students = [submission.student_id for submission in waiting]
+                references = references_of(course, assignment, sandbox, students, count)
 
                 def work(submission: Submission) -> Outcome:
                     # Read again, with the digest of what is read: it may have changed by now.
                     found = collect(course, assignment, submission.student_id)
                     if not found:
                         raise FileNotFoundError("it is not in submitted/ any more")
-                    return grade(assignment, references, found[0], sandbox, secret)
+                    own = references[key(drawn(assignment, submission.student_id))]
+                    return grade(assignment, own, found[0], sandbox, secret)
 
                 slowest = RUNS * assignment.limits.seconds * len(assignment.notebooks)
-                lines += _run(waiting, work, writer, workers or _cores(), slowest, progress)
+                lines += _run(waiting, work, writer, count, slowest, progress)
     return sorted(lines, key=lambda line: line.student_id)
 
 

@@ -1,4 +1,4 @@
-"""What a test cell calls: `check("name", value_or_callable)`.
+"""What an exercise calls: `check("name", value_or_callable)`, `seed("name")`, `pick("name", [])`.
 
 In a student's Jupyter it says at once whether the value is right. While a submission is graded
 it only sends the value out of the sandbox and compares nothing: there is nothing in here that
@@ -9,15 +9,18 @@ import difflib
 import hashlib
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from grading.checks_file import FILE_NAME, DamagedChecks, read
+from grading.checks_file import FILE_NAME, Checks, DamagedChecks, read
 from grading.expected import judge
 from grading.values import Raised, decode, encode
+from grading.variants import ID_FILE, draw, own_id
 
 _LIBRARIES = sysconfig.get_path("purelib")
+
+Option = TypeVar("Option")
 
 
 class CheckFailed(AssertionError):
@@ -47,6 +50,7 @@ class _Grading:
 
     send: Callable[[str, Any], None] | None = None
     key = ""
+    draws: Mapping[str, int] = {}
 
 
 def check(name: str, value_or_callable: object, *arguments: object) -> None:
@@ -77,10 +81,43 @@ def seed(name: str) -> int:
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> 1
 
 
-def start_grading(send: Callable[[str, Any], None], key: str) -> None:
-    """Make `check` send (name, wire) from now on, and `seed` use the key; the runner calls it."""
+def pick(name: str, options: Sequence[Option]) -> Option:
+    """Give the student's own of several options, so that neighbours get different numbers.
+
+    Where the exercise has variants it follows from the student's id, and a line says whose; else
+    everybody gets the first. Name and options must be written out, since the grader reads them.
+    """
+    if _Grading.send is not None:
+        drawn = _Grading.draws.get(name, 0)
+        return options[drawn if drawn < len(options) else 0]
+    checks = _read_checks()
+    if not checks.picks:
+        return options[0]
+    if name not in checks.picks or len(options) != len(checks.picks[name]):
+        raise CheckFailed(
+            f"{FILE_NAME} knows no pick {name!r} of {len(options)} options. Put the cell back as "
+            "it was in the exercise, or get the exercise again."
+        )
+    own = own_id(Path.cwd())
+    if own.id:
+        print(f"Drawn for the student {own.id!r} ({own.place}).")
+    else:
+        print(
+            f"Nobody's id is known: {own.place}. So this is the first option, which may not be "
+            f"yours. Write your id into {ID_FILE}, and run all cells again."
+        )
+    return options[_own_draw(checks, name)]
+
+
+def start_grading(
+    send: Callable[[str, Any], None], key: str, draws: Mapping[str, int] | None = None
+) -> None:
+    """Make `check` send (name, wire) from now on, `seed` use the key, and `pick` give what was
+    drawn outside; the runner calls it.
+    """
     _Grading.send = send
     _Grading.key = key
+    _Grading.draws = draws or {}
 
 
 def _send(
@@ -167,9 +204,30 @@ def _find_entry(name: str) -> Any:
             "check() takes the check's name first, a text like 'split_heads', then your value. "
             "Put the test cell back as it was in the exercise."
         )
+    checks = _read_checks()
+    if name in checks.checks:
+        entry = checks.checks[name]
+        if entry["kind"] == "drawn":
+            return entry["entries"][_own_draw(checks, entry["pick"])]
+        return entry
+    close = difflib.get_close_matches(name, checks.checks, n=1)
+    guess = f" Did you mean {close[0]!r}?" if close else ""
+    raise CheckFailed(
+        f"There is no check with the name {name!r} in {FILE_NAME}.{guess} "
+        "Put the test cell back as it was in the exercise, or get the exercise again."
+    )
+
+
+def _own_draw(checks: Checks, name: str) -> int:
+    """Draw a pick's option for whoever works here; the first where no id is known."""
+    own = own_id(Path.cwd())
+    return draw(own.id, checks.assignment, name, len(checks.picks[name])) if own.id else 0
+
+
+def _read_checks() -> Checks:
     folder = Path.cwd()
     try:
-        checks = read(folder / FILE_NAME).checks
+        return read(folder / FILE_NAME)
     except FileNotFoundError:
         raise CheckFailed(
             f"There is no {FILE_NAME} in {folder}. It comes with the exercise and must lie beside "
@@ -178,14 +236,6 @@ def _find_entry(name: str) -> Any:
         ) from None
     except DamagedChecks as damage:
         raise CheckFailed(_damaged(damage)) from None
-    if name in checks:
-        return checks[name]
-    close = difflib.get_close_matches(name, checks, n=1)
-    guess = f" Did you mean {close[0]!r}?" if close else ""
-    raise CheckFailed(
-        f"There is no check with the name {name!r} in {FILE_NAME}.{guess} "
-        "Put the test cell back as it was in the exercise, or get the exercise again."
-    )
 
 
 def _damaged(damage: DamagedChecks) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-FROM_GRADING = ("check", "seed")
+FROM_GRADING = ("check", "pick", "seed")
 
 
 def find_checks(source: str) -> list[str | None]:
@@ -51,14 +51,15 @@ def grading_import_flaws(tree: ast.Module) -> Iterator[str]:
         if not good:
             yield (
                 f"line {node.lineno} imports grading in another way than from grading import "
-                "check, seed; write it so, as checks are found by the name check"
+                "check, seed; write it so, as checks and picks are found by their names"
             )
 
 
-def other_uses_of_check(tree: ast.Module) -> Iterator[str]:
-    r"""Yield where the name check is passed on, or given to something else.
+def other_uses(tree: ast.Module, name: str) -> Iterator[str]:
+    r"""Yield where a name of grading, such as check, is passed on, or given to something else.
 
-    >>> [flaw.split(";")[0] for flaw in other_uses_of_check(ast.parse("c = check\ncheck('a', 1)"))]
+    >>> tree = ast.parse("c = check\ncheck('a', 1)")
+    >>> [flaw.split(";")[0] for flaw in other_uses(tree, "check")]
     ['line 1 uses the name check for something else than a call']
     """
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
@@ -74,8 +75,8 @@ def other_uses_of_check(tree: ast.Module) -> Iterator[str]:
             isinstance(node, ast.ImportFrom) and node.module != "grading"
         ):
             names = [alias.asname or alias.name for alias in node.names]
-        if "check" in names:
+        if name in names:
             yield (
-                f"line {getattr(node, 'lineno', '?')} uses the name check for something else than "
-                "a call; choose another name"
+                f"line {getattr(node, 'lineno', '?')} uses the name {name} for something else "
+                "than a call; choose another name"
             )

@@ -6,8 +6,8 @@ does not write is refused. :mod:`grading.expected` makes its entries and judges 
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +32,26 @@ class DamagedChecks(ValueError):
 
 @dataclass(frozen=True)
 class Checks:
-    """The content of a checks.json: the assignment's name, its salt, an entry for each check."""
+    """The content of a checks.json: the assignment's name, its salt, an entry for each check.
+
+    ``picks`` holds the options of each pick, as they are written; none where variants are off. The
+    entry of a check that hangs on a pick is ``{"kind": "drawn", "pick": ..., "entries": [...]}``,
+    with an entry for each option.
+    """
 
     assignment: str
     salt: str
     checks: Mapping[str, Mapping[str, Any]]
+    picks: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def write(
-    path: Path, *, assignment: str, salt: str, checks: Mapping[str, Mapping[str, Any]]
+    path: Path,
+    *,
+    assignment: str,
+    salt: str,
+    checks: Mapping[str, Mapping[str, Any]],
+    picks: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Write checks.json; the same arguments give the same bytes.
 
@@ -53,6 +64,8 @@ def write(
         "checks": {},
     }
     content["checks"] = {name: dict(one) for name, one in checks.items()}
+    if picks:
+        content["picks"] = {name: list(options) for name, options in picks.items()}
     _parse(content)
     text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8", newline="\n")
@@ -80,7 +93,8 @@ def read(path: Path) -> Checks:
 
 
 def _parse(content: object) -> Checks:
-    if type(content) is not dict or content.keys() != {"format", "assignment", "salt", "checks"}:
+    fields = {"format", "assignment", "salt", "checks"}
+    if type(content) is not dict or content.keys() - {"picks"} != fields:
         raise DamagedChecks("it has other fields than format, assignment, salt and checks")
     if content["format"] != FORMAT or type(content["format"]) is not int:
         raise DamagedChecks(f"its format is not {FORMAT}, which this version reads")
@@ -89,12 +103,32 @@ def _parse(content: object) -> Checks:
     checks = content["checks"]
     if type(checks) is not dict or not all(type(name) is str for name in checks):
         raise DamagedChecks("checks must be an object with an entry for each check's name")
+    picks = content.get("picks", {})
+    if type(picks) is not dict or not all(map(_is_options, picks.values())):
+        raise DamagedChecks("picks must be an object with two or more options for each name")
     for name, one in checks.items():
         try:
-            validate(one)
+            for entry in _entries(one, picks):
+                validate(entry)
         except DamagedChecks as error:
             raise DamagedChecks(f"check {name!r}: {error}") from None
-    return Checks(content["assignment"], content["salt"], checks)
+    return Checks(content["assignment"], content["salt"], checks, picks)
+
+
+def _is_options(value: object) -> bool:
+    return type(value) is list and len(value) > 1 and all(type(one) is str for one in value)
+
+
+def _entries(stored: object, picks: Mapping[str, Sequence[str]]) -> Sequence[object]:
+    """Return the entries that one check has: one, or one for each option of its pick."""
+    if not isinstance(stored, Mapping) or stored.get("kind") != "drawn":
+        return [stored]
+    entries, pick = stored.get("entries"), stored.get("pick")
+    if stored.keys() != {"kind", "pick", "entries"} or type(entries) is not list:
+        raise DamagedChecks("a drawn check has other fields than kind, pick and entries")
+    if type(pick) is not str or len(entries) != len(picks.get(pick, ())):
+        raise DamagedChecks(f"it has not one entry for each option of a pick {pick!r}")
+    return entries
 
 
 def validate(stored: object) -> Value:

@@ -15,7 +15,8 @@ from enum import StrEnum
 from grading import forbidden
 from grading.assignment import Assignment, Check, Notebook
 from grading.compare import compare
-from grading.job import Run
+from grading.draws import drawn
+from grading.job import Job, Run
 from grading.plain import one_line
 from grading.rebuild import Rebuilt, RebuiltCell, jobs, rebuild
 from grading.reference import Reference, received, secret_key
@@ -110,7 +111,7 @@ def grade(
     sandbox: Sandbox,
     secret: bytes,
 ) -> Outcome:
-    """Grade one submission.
+    """Grade one submission by the references of its student's own draws.
 
     Whatever the student did, the result is an Outcome; what the grader itself cannot do becomes
     one that needs attention.
@@ -122,11 +123,13 @@ def grade(
     notebooks = []
     key = secret_key(secret, assignment.name)
     files = {**assignment.files, **submission.files}
+    draws = drawn(assignment, submission.student_id)
     for notebook in assignment.notebooks:
         try:
             rebuilt = rebuild(notebook, submission.notebooks.get(notebook.id))
+            both = jobs(rebuilt, files, key, notebook.checks, draws)
             graded = _grade_notebook(
-                assignment, notebook, references[notebook.id], rebuilt, files, key, sandbox, found
+                assignment, notebook, references[notebook.id], rebuilt, both, sandbox, found
             )
         except SandboxError:
             raise
@@ -192,8 +195,7 @@ def _grade_notebook(
     notebook: Notebook,
     reference: Reference,
     rebuilt: Rebuilt,
-    files: Mapping[str, bytes],
-    key: str,
+    both: tuple[Job, Job],
     sandbox: Sandbox,
     found: Findings,
 ) -> NotebookGrade:
@@ -202,8 +204,7 @@ def _grade_notebook(
     found.problems.extend(
         _forbidden(use) for use in forbidden.find(_students_code(rebuilt), _not_allowed(assignment))
     )
-    released, hidden = jobs(rebuilt, files, key, notebook.checks)
-    run_a, run_b = run_both(sandbox, released, hidden, rebuilt)
+    run_a, run_b = run_both(sandbox, *both, rebuilt)
     find_stops(notebook, rebuilt, run_a, run_b, assignment.limits.cell_seconds, found)
     results = judge(notebook, reference, run_a, run_b)
     cells = {}

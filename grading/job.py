@@ -35,9 +35,10 @@ class Job:
 
     ``key`` is what ``seed()`` mixes into every seed. With ``outputs`` False no output is kept.
     ``disturb`` sets the global seeds before each cell and makes float64 torch's default, so that
-    a solution whose values hang on either is noticed. ``checks`` are the pairs (cell, check name)
-    that somebody will look at: of each at most two messages are kept, enough to see that there
-    was more than one, and none of any other pair. None keeps all.
+    a solution whose values hang on either is noticed. ``draws`` says which option each ``pick()``
+    gives, by name and counted from 0; the first where it says nothing. ``checks`` are the pairs
+    (cell, check name) that somebody will look at: of each at most two messages are kept, enough
+    to see that there was more than one, and none of any other pair. None keeps all.
     """
 
     cells: tuple[JobCell, ...]
@@ -45,6 +46,7 @@ class Job:
     key: str = ""
     outputs: bool = True
     disturb: int | None = None
+    draws: Mapping[str, int] = field(default_factory=dict)
     checks: frozenset[tuple[str, str]] | None = None
 
 

@@ -20,7 +20,9 @@ from grading.assignment import Assignment, Check, Notebook
 from grading.assignment_sandbox import sandbox_for
 from grading.compare import TOLERANCES, compare, simplify
 from grading.course import Course
+from grading.draws import Draws, first_draws, last_draws, with_options
 from grading.job import Job, Run, cell_name
+from grading.lint_options import idle_options
 from grading.rebuild import Rebuilt, jobs, solved
 from grading.reference import received, reference, secret_key
 from grading.sandbox import Sandbox
@@ -40,12 +42,24 @@ def value_flaws(course: Course, assignment: Assignment) -> list[str]:
         AssignmentError: The solution does not run, or two runs of it disagree.
         SandboxError: The machine lacks a wall.
     """
+    flaws = _flaws_with(course, assignment, first_draws(assignment))
+    if assignment.variants:
+        draws = last_draws(assignment)
+        others = _flaws_with(course, assignment, draws)
+        named = with_options(assignment, draws).removeprefix(", ")
+        flaws += [f"{flaw} ({named})" for flaw in others if flaw not in flaws]
+        flaws += idle_options(course, assignment)
+    return flaws
+
+
+def _flaws_with(course: Course, assignment: Assignment, draws: Draws) -> list[str]:
+    """Return the flaws of the values that a student with these draws is compared with."""
     sandbox = sandbox_for(course, assignment)
     key = secret_key(course.secret(), assignment.name)
     flaws = []
     for notebook in assignment.notebooks:
-        right = reference(course, assignment, notebook, sandbox)
-        variants = _variants(assignment, notebook, key)
+        right = reference(course, assignment, notebook, sandbox, draws)
+        variants = _variants(assignment, notebook, key, draws)
         runs = _run_all(sandbox, variants)
         unfinished = [flaw for key, run in runs.items() if (flaw := _unfinished(key[0], run))]
         if unfinished:
@@ -64,11 +78,13 @@ def value_flaws(course: Course, assignment: Assignment) -> list[str]:
     return flaws
 
 
-def _variants(assignment: Assignment, notebook: Notebook, key: str) -> dict[str, dict[bool, Job]]:
+def _variants(
+    assignment: Assignment, notebook: Notebook, key: str, draws: Draws
+) -> dict[str, dict[bool, Job]]:
     """Return the jobs to compare the reference with: by name, then False for A, True for B."""
 
     def both(rebuilt: Rebuilt, secret: str = key) -> dict[bool, Job]:
-        visible, hidden = jobs(rebuilt, assignment.files, secret)
+        visible, hidden = jobs(rebuilt, assignment.files, secret, draws=draws)
         return {False: replace(visible, outputs=False), True: hidden}
 
     plain = both(solved(notebook))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from grading.assignment import Cell, Notebook
+from grading.notebook import Cell, Notebook
 from grading.remarks import Kind, Remarks
 from grading.student_notebook import StudentCell, plain
 

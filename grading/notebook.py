@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from grading.check_calls import find_checks, grading_import_flaws, other_uses_of_check
+from grading.check_calls import find_checks, grading_import_flaws, other_uses
 from grading.marks import clear_hidden, clear_solution, mark_flaws
 from grading.settings import Settings, is_number
 
@@ -203,7 +203,7 @@ def _read_checks(
         flaws.append(f"{place}: it is not plain Python, with and without its hidden part ({error})")
         return []
     tree = ast.parse(cell.solution)
-    said = [*grading_import_flaws(tree), *other_uses_of_check(tree)]
+    said = [*grading_import_flaws(tree), *other_uses(tree, "check")]
     flaws += [f"{place}: {flaw}" for flaw in said]
     if not everything:
         flaws.append(f"{place}: a test cell without a check; add one, or take its points away")

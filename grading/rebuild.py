@@ -128,20 +128,28 @@ def jobs(
     files: Mapping[str, bytes],
     secret_key: str,
     checks: Iterable[Check] | None = None,
+    draws: Mapping[str, int] | None = None,
 ) -> tuple[Job, Job]:
     """Return what to run: A with the released text and outputs, B with the hidden tests.
 
-    Of messages only those of ``checks`` are kept; all of them if None.
+    Of messages only those of ``checks`` are kept; all of them if None. ``draws`` are the options
+    of the one whose notebook it is.
     """
     code = [cell for cell in rebuilt.cells if cell.type == "code"]
     pairs = None if checks is None else frozenset((each.cell, each.name) for each in checks)
     return (
-        Job(cells=tuple(JobCell(cell.id, cell.source) for cell in code), files=files, checks=pairs),
+        Job(
+            cells=tuple(JobCell(cell.id, cell.source) for cell in code),
+            files=files,
+            draws=draws or {},
+            checks=pairs,
+        ),
         Job(
             cells=tuple(JobCell(cell.id, cell.hidden) for cell in code),
             files=files,
             key=secret_key,
             outputs=False,
+            draws=draws or {},
             checks=pairs,
         ),
     )

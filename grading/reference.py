@@ -6,7 +6,8 @@ import dataclasses
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from grading import records
 from grading.assignment import Assignment, AssignmentError, Check, Notebook
 from grading.compare import compare
 from grading.course import Course
+from grading.draws import Draws, DrawsKey, drawn, first_draws, key, with_options
 from grading.job import CellRun, Run, cell_name
 from grading.plain import one_line
 from grading.rebuild import jobs, solved
@@ -44,21 +46,32 @@ def secret_key(secret: bytes, assignment: str) -> str:
 
 
 def reference(
-    course: Course, assignment: Assignment, notebook: Notebook, sandbox: Sandbox
+    course: Course,
+    assignment: Assignment,
+    notebook: Notebook,
+    sandbox: Sandbox,
+    draws: Draws | None = None,
 ) -> Reference:
     """Return what the instructor's solution gives, each run done twice and kept on disk.
+
+    ``draws`` are those of the student whose work is compared with it; the first options if None.
 
     Raises:
         AssignmentError: The solution does not run, a check sends nothing, or two runs disagree.
         SandboxError: The machine lacks a wall.
     """
     secret = course.secret()
-    path = course.state / "reference" / f"{_key(assignment, notebook, secret, sandbox)}.json"
+    draws = first_draws(assignment) if draws is None else draws
+    name = _key(assignment, notebook, secret, sandbox, draws)
+    path = course.state / "reference" / f"{name}.json"
     known = _read(path, notebook)
     if known is not None:
         return known
     job_a, job_b = jobs(
-        solved(notebook), dict(assignment.files), secret_key(secret, assignment.name)
+        solved(notebook),
+        dict(assignment.files),
+        secret_key(secret, assignment.name),
+        draws=draws,
     )
     visible = [check for check in notebook.checks if not check.hidden]
     hidden = [check for check in notebook.checks if check.hidden]
@@ -68,6 +81,7 @@ def reference(
         job = dataclasses.replace(job, outputs=True)
         first, again = sandbox.run(job), sandbox.run(job)
         where = f"notebook {notebook.id}, solution with the {what} tests"
+        where += with_options(assignment, draws)
         flaws = _flaws(where, first, checks) or [
             f"{flaw} (in the second run of the same text)" for flaw in _flaws(where, again, checks)
         ]
@@ -84,6 +98,30 @@ def reference(
     records.private_folder(course)
     records.write_file(path, json.dumps(content).encode("ascii"), mode=records.PRIVATE)
     return made
+
+
+def references_of(
+    course: Course,
+    assignment: Assignment,
+    sandbox: Sandbox,
+    students: Iterable[str],
+    workers: int,
+) -> dict[DrawsKey, dict[str, Reference]]:
+    """Return the references of every notebook by id, for all that any of these students drew.
+
+    Raises:
+        AssignmentError, SandboxError: As for one reference.
+    """
+    wanted = {key(draws): draws for draws in (drawn(assignment, each) for each in students)}
+
+    def run(draws: Draws) -> dict[str, Reference]:
+        return {
+            notebook.id: reference(course, assignment, notebook, sandbox, draws)
+            for notebook in assignment.notebooks
+        }
+
+    with ThreadPoolExecutor(workers) as pool:
+        return dict(zip(wanted, pool.map(run, wanted.values()), strict=True))
 
 
 def received(run: Run, check: Check) -> list[Value]:
@@ -154,7 +192,9 @@ def _disagreements(where: str, first: Run, again: Run, checks: list[Check]) -> l
     return flaws
 
 
-def _key(assignment: Assignment, notebook: Notebook, secret: bytes, sandbox: Sandbox) -> str:
+def _key(
+    assignment: Assignment, notebook: Notebook, secret: bytes, sandbox: Sandbox, draws: Draws
+) -> str:
     """Name everything that the values hang on; the secret itself cannot be found from it."""
     content = {
         "format": FORMAT,
@@ -167,6 +207,7 @@ def _key(assignment: Assignment, notebook: Notebook, secret: bytes, sandbox: San
             name: hashlib.sha256(data).hexdigest() for name, data in assignment.files.items()
         },
         "modules": list(assignment.modules),
+        "draws": dict(draws),
         "sandbox": sandbox.digest(),
     }
     text = json.dumps(content, sort_keys=True).encode("ascii")

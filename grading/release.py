@@ -1,7 +1,8 @@
 """From solutions/NAME to what students get: exercises/NAME, made by nbgrader.
 
-A release holds the notebooks, the instructor's other files and checks.json, and nothing else. It
-is made in a temporary folder and moved into place whole; if anything fails, the old one stays.
+A release holds the notebooks, the instructor's other files and checks.json, with variants a file
+for the student's id too, and nothing else. It is made in a temporary folder and moved into place
+whole; if anything fails, the old one stays.
 """
 
 from __future__ import annotations
@@ -13,18 +14,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from grading import checks_file, expected
-from grading.answers import read_answers
+from grading import checks_file
 from grading.assignment import Assignment, AssignmentError, Notebook, load
-from grading.assignment_sandbox import sandbox_for
 from grading.compare import compare
 from grading.course import Course
+from grading.entries import entries
 from grading.lint import lint
 from grading.programs import use_own_programs
 from grading.records import locked
-from grading.reference import reference
-from grading.trials import try_answers
-from grading.values import Value, decode
+from grading.values import decode
+from grading.variants import ID_FILE, ID_FILE_TEXT
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 # What a cell keeps of its metadata; nbgrader adds deletable and editable itself.
@@ -103,49 +102,20 @@ def _make(course: Course, assignment: Assignment, folder: Path) -> Path:
         made / checks_file.FILE_NAME,
         assignment=assignment.name,
         salt=salt,
-        checks=_entries(course, assignment, salt),
+        checks=entries(course, assignment, salt),
+        picks=assignment.picks if assignment.variants else None,
     )
+    if assignment.variants:
+        (made / ID_FILE).write_text(ID_FILE_TEXT, encoding="utf-8", newline="\n")
     allowed = {f"{notebook.id}.ipynb" for notebook in assignment.notebooks}
     allowed |= {*assignment.files, checks_file.FILE_NAME}
+    allowed |= {ID_FILE} if assignment.variants else set()
     found = {path.name for path in made.iterdir()}
     if found != allowed:
         raise ReleaseError(
             f"the release of {assignment.name!r} would hold {sorted(found)}, not {sorted(allowed)}"
         )
     return made
-
-
-def _entries(course: Course, assignment: Assignment, salt: str) -> dict[str, dict[str, Any]]:
-    """Return what checks.json holds: the visible checks with the solution's values."""
-    sandbox = sandbox_for(course, assignment)
-    mistakes = _mistakes(course, assignment)
-    entries = {}
-    for notebook in assignment.notebooks:
-        values = reference(course, assignment, notebook, sandbox).visible
-        earning = {cell.id for cell in notebook.cells if cell.points > 0}
-        for check in notebook.checks:
-            if not check.hidden:
-                entries[check.name] = expected.entry(
-                    values[check.name],
-                    hint=check.hint,
-                    tolerance=check.tolerance,
-                    earns_points=check.cell in earning,
-                    salt=salt,
-                    mistakes=mistakes.get(check.name, ()),
-                )
-    return entries
-
-
-def _mistakes(course: Course, assignment: Assignment) -> dict[str, list[tuple[Value, str]]]:
-    """Return, for each visible check, the values of known mistakes and what is said of them."""
-    told = [answer for answer in read_answers(course, assignment) if answer.says]
-    found: dict[str, list[tuple[Value, str]]] = {}
-    if told:
-        for trial in try_answers(course, assignment, told, hidden=False):
-            for name, value in trial.seen.items():
-                if not trial.results[name].passed:
-                    found.setdefault(name, []).append((value, trial.answer.says))
-    return found
 
 
 def _salt(assignment: Assignment) -> str:
@@ -267,7 +237,7 @@ def _check_differences(made: Path, old: Path) -> list[str]:
     except checks_file.DamagedChecks as error:
         return [f"is damaged: {error}"]
     now = checks_file.read(made)
-    if (was.assignment, was.salt) != (now.assignment, now.salt):
+    if (was.assignment, was.salt, was.picks) != (now.assignment, now.salt, now.picks):
         return ["belongs to another version"]
     return [
         f"check {name!r} is not what a release makes now"

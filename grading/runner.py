@@ -164,7 +164,7 @@ def main() -> None:
         lambda: not (shell.reporting or channel.writing),
         CellTimeout,
     )
-    start_grading(channel.check, job["key"])
+    start_grading(channel.check, job["key"], job["draws"])
     _write_files(job["files"])
     _make_at_home()
     channel.send("ready")

@@ -216,6 +216,7 @@ def _as_json(job: Job, limits: Limits) -> bytes:
         "cells": [[cell.id, cell_name(cell.id), cell.source] for cell in job.cells],
         "files": {name: base64.b64encode(data).decode() for name, data in job.files.items()},
         "key": job.key,
+        "draws": dict(job.draws),
         "outputs": job.outputs,
         "disturb": job.disturb,
         "cell_seconds": limits.cell_seconds,

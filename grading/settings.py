@@ -12,8 +12,9 @@ from typing import Any, TypeGuard
 
 from grading.course import Course
 from grading.job import Limits
+from grading.variants import ID_FILE
 
-RESERVED_FILES = ("checks.json", "timestamp.txt", "feedback")
+RESERVED_FILES = ("checks.json", ID_FILE, "timestamp.txt", "feedback")
 # What Python would import from the folder a notebook runs in.
 IMPORTABLE = (".py", ".pyc", ".pyw", ".pyd", ".so", ".pth", ".ipy", ".ipynb")
 CHECK_KEYS = ("weight", "twin", "hint", "feedback", "tolerance")
@@ -53,6 +54,13 @@ class Settings:
             f"{self.place}: {key} = {value!r}; give a whole number from {least} to {most}"
         )
         return least
+
+    def switch(self, key: str) -> bool:
+        """Return whether something is on; it is off unless set."""
+        value = self._take(key, False)
+        if not isinstance(value, bool):
+            self.flaws.append(f"{self.place}: {key} = {value!r}; give true or false")
+        return value is True
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts; none is as good as empty."""

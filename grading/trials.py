@@ -14,6 +14,7 @@ from grading.answers import Answer, answers_file, read_answers
 from grading.assignment import Assignment, Notebook
 from grading.assignment_sandbox import sandbox_for
 from grading.course import Course
+from grading.draws import Draws, first_draws, last_draws, with_options
 from grading.grade import CheckResult, judge, share_points
 from grading.job import Job, JobCell, Message, Run
 from grading.rebuild import jobs, solved
@@ -76,11 +77,17 @@ def judging_cells(notebook: Notebook, answer_cell: str) -> list[str]:
 
 
 def try_answers(
-    course: Course, assignment: Assignment, answers: Sequence[Answer], *, hidden: bool = True
+    course: Course,
+    assignment: Assignment,
+    answers: Sequence[Answer],
+    *,
+    hidden: bool = True,
+    draws: Draws | None = None,
 ) -> list[Trial]:
     """Hand in each answer, everything else being right; in the order of ``answers``.
 
-    Without ``hidden`` only the visible checks are run.
+    Without ``hidden`` only the visible checks are run. ``draws`` are those of the student who hands
+    them in; the first options if None.
 
     Raises:
         AssignmentError: The solution does not run.
@@ -88,13 +95,14 @@ def try_answers(
     """
     sandbox = sandbox_for(course, assignment)
     key = secret_key(course.secret(), assignment.name)
+    draws = first_draws(assignment) if draws is None else draws
     trials: dict[Answer, Trial] = {}
     for notebook in assignment.notebooks:
         ids = {cell.id for cell in notebook.cells}
         own = [answer for answer in answers if answer.cell in ids]
-        right = reference(course, assignment, notebook, sandbox)
+        right = reference(course, assignment, notebook, sandbox, draws)
         batches = [own[start : start + TOGETHER] for start in range(0, len(own), TOGETHER)]
-        visible, secret = jobs(solved(notebook), assignment.files, key)
+        visible, secret = jobs(solved(notebook), assignment.files, key, draws=draws)
         wanted = [replace(visible, outputs=False), secret] if hidden else [visible]
         tasks = [(_job(job, notebook, batch), batch) for batch in batches for job in wanted]
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
@@ -125,6 +133,14 @@ def answer_flaws(course: Course, assignment: Assignment) -> list[str]:
         return [f"{place} holds no [[mistake]]; add one for each task at least"]
     trials = try_answers(course, assignment, answers)
     flaws = [f"{place}: {flaw}" for trial in trials for flaw in _trial_flaws(trial)]
+    if assignment.variants:
+        # An answer has to be right, or wrong, whatever its student drew.
+        draws = last_draws(assignment)
+        flaws += [
+            f"{place}{with_options(assignment, draws)}: {flaw}"
+            for trial in try_answers(course, assignment, answers, draws=draws)
+            for flaw in _trial_flaws(trial)
+        ]
     failed = {name for trial in trials if trial.answer.wrong for name in trial.failed}
     flaws += [
         f"{place}: no [[mistake]] fails the hidden check {check.name!r}; add one that does, or "

@@ -29,6 +29,7 @@ INSIDE_FILES = (
     "compare.py",
     "expected.py",
     "values.py",
+    "variants.py",
     "runner.py",
     "shell.py",
 )
