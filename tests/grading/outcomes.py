@@ -109,7 +109,7 @@ def set_secret(monkeypatch: Any, folder: Path) -> None:
 def use(monkeypatch: Any, sandbox: Any) -> None:
     """Let autograde() grade with a chosen sandbox and reference."""
     monkeypatch.setattr("grading.autograde.Sandbox", lambda **_: sandbox)
-    monkeypatch.setattr("grading.autograde.reference", lambda *_: REFERENCE)
+    monkeypatch.setattr("grading.reference.reference", lambda *_: REFERENCE)
 
 
 def registered_course(tmp_path_factory: Any, root: Path) -> Course:
