@@ -26,12 +26,12 @@ from pathlib import Path
 
 from playwright.sync_api import TimeoutError
 
-from benchmarks.chromium import shared_browser
 from benchmarks.report import Report
 from benchmarks.site_build import cold_and_changed
 from benchmarks.site_visits import Walked, pages, ready_seconds, walk
-from book.build import ROOT
-from book.serve import SITE, serving
+from book.chromium import shared_browser
+from book.places import ROOT, SITE
+from book.serve import serving
 
 EDITION = "en"
 VISITS = 3

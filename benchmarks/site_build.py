@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from book.build import ROOT
+from book.places import ROOT
 
 CHAPTER = Path("book", "en", "multi-head.md")  # the longest, with two demos and a quiz
 LINE = "\nOne more line of prose.\n"

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import yaml
 from playwright.sync_api import Browser, BrowserContext, Page, Response
 
-from benchmarks.chromium import shut_outside
+from book.chromium import shut_outside
 
 DEMO = ".mha-demo"
 READY = f"{DEMO}[data-ready]"  # its loader has mounted it

@@ -19,11 +19,7 @@ from pathlib import Path
 from jupyter_book.sphinx import build_sphinx
 from sphinx.util.console import color_terminal, nocolor
 
-BOOK = Path(__file__).resolve().parent
-ROOT = BOOK.parent
-BUILD = ROOT / "_build"
-SITE = BUILD / "site"
-LANGUAGES = {"en": "English", "vi": "Tiếng Việt", "ms": "Bahasa Melayu"}
+from book.places import BOOK, BUILD, LANGUAGES, ROOT, SITE
 
 
 def editions() -> list[str]:
@@ -122,13 +118,6 @@ def main() -> None:
             build_site()
     except OSError as refused:
         sys.exit(f"book.build: {refused}. May you write into {BUILD}, and is there room?")
-
-
-def built_site() -> Path:
-    """Return the site's folder, and build the site first when it is not there."""
-    if not (SITE / "index.html").exists():
-        main()
-    return SITE
 
 
 if __name__ == "__main__":

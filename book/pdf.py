@@ -15,9 +15,9 @@ from pathlib import Path
 
 from bs4 import BeautifulSoup, Tag
 
-from benchmarks.chromium import shared_browser, shut_outside
-from book.build import LANGUAGES, SITE
+from book.chromium import shared_browser, shut_outside
 from book.extensions.course_strings import strings
+from book.places import LANGUAGES, SITE
 
 NAME = "attention-course.pdf"
 WHOLE = "whole-book.html"  # made for the print alone, and taken away again

@@ -12,7 +12,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, BinaryIO
 
-SITE = Path(__file__).resolve().parents[1] / "_build" / "site"
+from book.places import SITE
+
 PORT = 8000
 PORTS = range(1, 65536)
 

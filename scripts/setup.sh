@@ -87,7 +87,7 @@ install_lock() {
 }
 
 # Prints the browser that tests will drive, or nothing.
-find_browser() { "$python" -m benchmarks.chromium; }
+find_browser() { "$python" -m book.chromium; }
 
 browser_package() { grep -qsx ID=ubuntu /etc/os-release && echo chromium-browser || echo chromium; }
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from book.places import SITE
+
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
 
@@ -18,7 +20,9 @@ def device(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def site() -> Path:
     """Return the built site's folder. The make targets build it before tests run."""
-    # Here, not above: only tests of the site need what builds it.
-    from book.build import built_site
+    if not (SITE / "index.html").exists():
+        # Here, not above: it loads what builds the site, for seconds.
+        from book.build import main
 
-    return built_site()
+        main()
+    return SITE

@@ -40,7 +40,7 @@ class Machine:
         self.tools.mkdir()
         for name in BARE.split():
             (self.tools / name).symlink_to(str(shutil.which(name)))
-        for name in ("scripts/setup.sh", "benchmarks/__init__.py", "benchmarks/chromium.py"):
+        for name in ("scripts/setup.sh", "book/chromium.py"):
             (self.clone / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.clone / name)
         # The one place outside PATH where set-up looks for a Python.

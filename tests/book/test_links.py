@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from book.build import BOOK
+from book.places import BOOK
 
 LINKS = ("href", "src", "poster", "data-src")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pybtex.database import Entry, parse_file
 
-from book.build import BOOK, ROOT
+from book.places import BOOK, ROOT
 
 ENTRIES = dict(parse_file(BOOK / "references.bib").entries)
 TEXTS = [*(BOOK / "en").rglob("*.md"), *(ROOT / "solutions").rglob("*.ipynb")]

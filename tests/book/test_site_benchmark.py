@@ -8,7 +8,7 @@ from benchmarks.report import Report
 from benchmarks.site import judge_walk
 from benchmarks.site_build import CHAPTER, copy_of_clone
 from benchmarks.site_visits import Walked, pages
-from book.build import ROOT
+from book.places import ROOT
 
 
 def test_every_page_of_the_book_is_measured(site: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from book.build import BOOK, ROOT
+from book.places import BOOK, ROOT
 
 LIST = Path(__file__).with_name("words.en.txt")
 WIDGETS = ROOT / "mha_lib" / "widgets"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
-from benchmarks.chromium import shared_browser, shut_outside
+from book.chromium import shared_browser, shut_outside
 from book.serve import serving
 from mha_lib.widgets import assets
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Locator, Page
 
-from benchmarks.chromium import shared_browser, shut_outside
+from book.chromium import shared_browser, shut_outside
 from book.serve import serving
 from mha_lib.widgets import CourseWidget, assets, site_assets
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from benchmarks.chromium import shut_outside
+from book.chromium import shut_outside
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.chromium import shared_browser
+from book.chromium import shared_browser
 from mha_lib import MultiHeadAttention, attention
 from mha_lib.widgets.assets import inlined_module
 

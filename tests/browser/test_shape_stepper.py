@@ -10,7 +10,7 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from book.build import BOOK
+from book.places import BOOK
 from mha_lib import MultiHeadAttention
 from mha_lib.widgets import ShapeStepper
 from tests.browser.accessible import assert_accessible, assert_fits

@@ -14,8 +14,8 @@ import nbformat
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from benchmarks.chromium import shared_browser, shut_outside
 from benchmarks.students import MARKER, NAME, ROOT, answer_ids, right_answer
+from book.chromium import shared_browser, shut_outside
 from grading.autograde import autograde
 from tests.grading.handing_in import CASES, make
 from tests.grading.submissions import Batch, grade_batch, marks_in_gradebook

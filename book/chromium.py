@@ -1,8 +1,7 @@
-"""Opens Chromium the same way for measurements and for tests, with the outside shut.
+"""Opens Chromium the same way for the PDF, for measurements and for tests, the outside shut.
 
-No measurement itself. It stands here because tests may import benchmarks and not the other
-way round, and because a measurement and a test of one page must see the same browser.
-`python -m benchmarks.chromium` prints the browser that is found, or nothing; set-up asks
+One for all, because a measurement, a test and the print of one page must see the same browser.
+`python -m book.chromium` prints the browser that is found, or nothing; set-up asks
 with a Python that has no Playwright yet, so that is imported where it is used.
 """
 
