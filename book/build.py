@@ -16,10 +16,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from jupyter_book.sphinx import build_sphinx
 from sphinx.util.console import color_terminal, nocolor
 
 from book.places import BOOK, BUILD, LANGUAGES, ROOT, SITE
+from book.spared import spare_needless_work
 
 
 def editions() -> list[str]:
@@ -49,6 +49,10 @@ def build_edition(language: str) -> Path:
     remove(work / "html")
     toc = work / "_toc.yml"
     toc.write_text((ROOT / "_toc.yml").read_text("utf-8").replace("book/en/", ""), "utf-8")
+    spare_needless_work()
+    # Here, and not above: what it loads takes a second, and is to be spared the needless first.
+    from jupyter_book.sphinx import build_sphinx
+
     failed = build_sphinx(
         BOOK / language,
         work / "html",

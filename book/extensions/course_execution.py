@@ -4,6 +4,9 @@ Jupyter Book reuses a chapter's outputs as long as its code cells are the same. 
 cannot see that mha_lib, which the cells call, has changed. So the cache lives in a
 folder named by a hash of mha_lib: new library, new folder, cells run again.
 The library that is hashed is the one that runs, whichever is installed.
+
+Sphinx likewise keeps what it has read of a page. It cannot see that an extension of ours has
+changed, so a setting holds a hash of them: with another one, all pages are read again.
 """
 
 import hashlib
@@ -29,6 +32,14 @@ def library_hash(library: Path) -> str:
             digest.update(path.relative_to(library).as_posix().encode() + b"\0")
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
+
+
+def set_code(app: Sphinx, config: Config) -> None:
+    """Have every page read again when the extensions have changed: they made what is kept of it.
+
+    mha_lib need not be in it: the cache's path, which changes with it, does the same.
+    """
+    config.course_code = library_hash(Path(__file__).parent)
 
 
 def set_cache_path(app: Sphinx, config: Config) -> None:
@@ -67,6 +78,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
     # Priority 1: before myst-nb and Sphinx's environment look at the value.
     app.connect("config-inited", set_cache_path, priority=1)
+    app.add_config_value("course_code", "", "env", str)
+    app.connect("config-inited", set_code, priority=1)
     app.connect("config-inited", use_this_library)
     app.connect("config-inited", prepare_kernels)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,6 +6,7 @@ are shown, not run: a student has still to write the answers. Each page says how
 Jupyter, and offers the folder's files, packed together: a notebook alone cannot check anything.
 """
 
+import io
 import json
 import shutil
 import zipfile
@@ -46,8 +47,12 @@ def lay_in(app: Sphinx, config: Config) -> None:
 
 
 def pack(folder: Path, archive: Path) -> None:
-    """Write the files of `folder` into a zip archive, under the folder's own name."""
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+    """Write the files of `folder` into a zip archive, under the folder's own name.
+
+    An archive that holds the same already is left alone: Sphinx would read its page again.
+    """
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as packed:
         for path in sorted(folder.iterdir()):
             if path.is_file():
                 # The same bytes each time: no date, and no owner's permissions.
@@ -55,6 +60,8 @@ def pack(folder: Path, archive: Path) -> None:
                 member.compress_type = zipfile.ZIP_DEFLATED
                 member.external_attr = 0o644 << 16
                 packed.writestr(member, path.read_bytes())
+    if not archive.exists() or archive.read_bytes() != written.getvalue():
+        archive.write_bytes(written.getvalue())
 
 
 def is_exercise(page: Path) -> bool:

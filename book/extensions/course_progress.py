@@ -10,8 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from course_demos import widgets_module
 from course_strings import strings
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 
 ASKED = ("kind", "question", "answer")
 CHOSEN = ("text", "right")
@@ -27,9 +29,7 @@ def version(question: dict[str, Any]) -> str:
 
 def quizzes_script(language: str) -> str:
     """Return quizzes.js: {quiz: {question: version}}, and what progress.js says."""
-    # Here, and not above, so that other builders need no widgets.
-    from mha_lib.widgets import assets
-
+    assets = widgets_module("assets")
     # Of the English text in every edition, since editions share the reader's answers.
     versions = {
         name: {each["id"]: version(each) for each in assets.quiz_text(name, "en")["questions"]}
@@ -37,6 +37,23 @@ def quizzes_script(language: str) -> str:
     }
     data = {"versions": versions, "words": strings(language, "progress")}
     return f"window.courseQuizzes = {json.dumps(data, ensure_ascii=False)};\n"
+
+
+def check_quizzes(app: Sphinx) -> None:
+    """Refuse a quiz's file that breaks the rules. A reader's Jupyter does not check them again.
+
+    Raises:
+        ExtensionError: when there is such a file; all its flaws are named.
+    """
+    assets = widgets_module("assets")
+    for name in assets.quiz_names():
+        for language in assets.LANGUAGES:
+            flaws = widgets_module("quiz_rules").problems(assets.quiz_text(name, language))
+            if flaws:
+                raise ExtensionError(
+                    f"the quiz {name!r} (mha_lib/widgets/quizzes, {language}) has flaws:\n"
+                    + "\n".join(flaws)
+                )
 
 
 def write_quizzes(app: Sphinx) -> None:
@@ -50,6 +67,7 @@ def write_quizzes(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
+    app.connect("builder-inited", check_quizzes)
     app.connect("builder-inited", write_quizzes)
     # Before the page's body, where quizzes start.
     app.add_js_file("quizzes.js", priority=901)

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from course_demos import widgets_module
 from fontTools import subset
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -74,12 +75,9 @@ def write_demo_files(app: Sphinx) -> None:
     """Write the demos' scripts and style to _static/mha, and nothing of an earlier build."""
     if app.builder.format != "html":
         return
-    # Here, and not above, so that other builders need no widgets.
-    from mha_lib.widgets import site_assets
-
     static = Path(app.outdir) / "_static"
     shutil.rmtree(static / "mha", ignore_errors=True)
-    for name, text in site_assets().items():
+    for name, text in widgets_module("assets").site_assets().items():
         (static / name).parent.mkdir(parents=True, exist_ok=True)
         (static / name).write_text(text, encoding="utf-8")
 

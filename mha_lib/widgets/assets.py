@@ -3,16 +3,18 @@
 The sources in `js/` are plain ES modules that import each other by relative name.
 Neither place can load them so: Jupyter takes one text per widget, and a page opened
 from file:// may not load module files at all.
+
+This module imports nothing of mha_lib, so the book's build can load it alone, without torch.
 """
 
 import base64
 import json
 import re
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
-_FILES = resources.files("mha_lib.widgets")
+_FILES = Path(__file__).parent
 _IMPORT = re.compile(r'(from\s*|import\s*)"\./([\w-]+\.js)"')
 
 LANGUAGES = ("en", "vi", "ms")

@@ -1,4 +1,7 @@
-"""The rules that a quiz file keeps: a JSON Schema, and what no schema can say."""
+"""The rules that a quiz file keeps: a JSON Schema, and what no schema can say.
+
+The book's build and the tests use them; no demo imports this module.
+"""
 
 import re
 from collections import Counter

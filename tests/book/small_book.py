@@ -18,9 +18,9 @@ kernelspec: {{name: python3, display_name: Python 3, language: python}}
 {code}
 ```
 """
-WIDGETS = """
-class assets:
-    quiz_names = staticmethod(list)
+ASSETS = """
+def quiz_names():
+    return []
 
 
 def site_assets():
@@ -32,9 +32,9 @@ def small_book(folder: Path) -> Path:
     """Make, in `folder`, a repository with this book's build, two chapters and a small library."""
     shutil.copytree(ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("??"))
     shutil.copy(ROOT / "_config.yml", folder)
-    (folder / "mha_lib").mkdir()
+    (folder / "mha_lib" / "widgets").mkdir(parents=True)
     (folder / "mha_lib" / "__init__.py").write_text("ANSWER = 1\n")
-    (folder / "mha_lib" / "widgets.py").write_text(WIDGETS)
+    (folder / "mha_lib" / "widgets" / "assets.py").write_text(ASSETS)
     (folder / "book" / "en").mkdir()
     (folder / "book" / "en" / "index.md").write_text("# Index\n")
     (folder / "book" / "en" / "404.md").write_text(

@@ -132,6 +132,16 @@ def test_an_exercise_is_shown_and_not_run(book: Path) -> None:
     assert not ran.exists()
 
 
+def test_an_edited_extension_has_pages_read_again(book: Path) -> None:
+    release_exercise(book, "1")
+    page = book / "_build" / "site" / "en" / "exercises" / "build" / "build.html"
+    extension = book / "book" / "extensions" / "course_exercises.py"
+    for title in ("Work it in Jupyter", "Do it in Jupyter"):
+        extension.write_text(extension.read_text().replace("Work it in Jupyter", title))
+        assert build(book).returncode == 0
+        assert title in page.read_text("utf-8")
+
+
 def test_an_exercise_is_in_the_table_of_contents_or_the_build_fails(book: Path) -> None:
     folder = release_exercise(book, "1")
     toc = (book / "_toc.yml").read_text()

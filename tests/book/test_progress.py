@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from course_progress import quizzes_script, version
+from course_demos import widgets_module
+from course_progress import check_quizzes, quizzes_script, version
+from sphinx.errors import ExtensionError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,3 +43,20 @@ def test_a_number_that_was_corrected_makes_another_question() -> None:
 
 def test_an_edition_without_words_of_its_own_speaks_english() -> None:
     assert "Clear my progress" in quizzes_script("xx")
+
+
+def test_a_flawed_quiz_stops_the_build_which_names_the_file_and_each_flaw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assets = widgets_module("assets")
+    read = assets.quiz_text
+    flawed = {"title": "", "questions": [{name: ONE[name] for name in ONE if name != "hint"}]}
+
+    def quiz_text(name: str, language: str) -> Any:
+        return flawed if (name, language) == ("masking", "vi") else read(name, language)
+
+    monkeypatch.setattr(assets, "quiz_text", quiz_text)
+    with pytest.raises(ExtensionError, match=r"'masking' .*, vi\) has flaws") as told:
+        check_quizzes(None)
+    assert "$.title: ''" in str(told.value)
+    assert "'hint' is a required property" in str(told.value)
