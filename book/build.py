@@ -9,6 +9,7 @@ site as it was.
 
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import shutil
@@ -125,4 +126,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # What a build leaves unused is given back at its end; to look for it takes a tenth of the time.
+    gc.disable()
     main()
