@@ -1,9 +1,10 @@
 """Checks for the exercises, and their grading.
 
-A notebook says `from grading import check, pick, seed`. Nothing heavy is imported here: a student's
-kernel must not wait for nbgrader.
+A test cell says `from grading import check, pick, seed`, a demo cell `from grading import demo`.
+Nothing heavy is imported here: a student's kernel must not wait for nbgrader.
 """
 
 from grading.check import check, pick, seed
+from grading.demo import demo
 
-__all__ = ["check", "pick", "seed"]
+__all__ = ["check", "demo", "pick", "seed"]

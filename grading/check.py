@@ -120,6 +120,11 @@ def start_grading(
     _Grading.draws = draws or {}
 
 
+def is_grading() -> bool:
+    """Tell whether a submission is being graded here, and this is no student's Jupyter."""
+    return _Grading.send is not None
+
+
 def _send(
     send: Callable[[str, Any], None], name: str, value: object, arguments: tuple[object, ...]
 ) -> None:

@@ -1,4 +1,4 @@
-"""The calls of check in a test cell, found in its syntax tree by the name."""
+"""The calls of check in a test cell, and of demo in a demo cell, found in its syntax tree."""
 
 from __future__ import annotations
 
@@ -80,3 +80,42 @@ def other_uses(tree: ast.Module, name: str) -> Iterator[str]:
                 f"line {getattr(node, 'lineno', '?')} uses the name {name} for something else "
                 "than a call; choose another name"
             )
+
+
+def demo_flaws(source: str) -> Iterator[str]:
+    r"""Yield why a text is no demo cell: an import and one call, whose arguments are values.
+
+    The cell is not run while grading, so nothing may rest on what else it does. And the book shows
+    the demo without running the cell.
+
+    >>> list(demo_flaws("from grading import demo\n\ndemo('Map', view='flat', at=[0, -1])"))
+    []
+    >>> len(list(demo_flaws("from grading import demo\n\nx = 2\ndemo('Map', at=x)")))
+    1
+    """
+    try:
+        statements = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        statements = []
+    if len(statements) == 2 and _imports_demo(statements[0]) and _shows_demo(statements[1]):
+        return
+    yield (
+        "a demo cell holds `from grading import demo` and one call such as "
+        '`demo("NAME", input=1)`, whose arguments are values, and nothing else; take the rest out'
+    )
+
+
+def _imports_demo(node: ast.stmt) -> bool:
+    return ast.unparse(node) == "from grading import demo"
+
+
+def _shows_demo(node: ast.stmt) -> bool:
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or ast.unparse(call.func) != "demo" or len(call.args) != 1:
+        return False
+    given = [keyword.value for keyword in call.keywords if keyword.arg is not None]
+    try:
+        values = [ast.literal_eval(each) for each in (call.args[0], *given)]
+    except (ValueError, TypeError):
+        return False
+    return isinstance(values[0], str) and len(given) == len(call.keywords)

@@ -56,7 +56,7 @@ def text_flaws(course: Course, assignment: Assignment) -> list[str]:
             if cell.role == "test":
                 said = [*cell_flaws(cell, packages, provided)]
                 flaws += [f"{place}: {flaw}" for flaw in dict.fromkeys(said)]
-            elif cell.type == "code":
+            elif cell.type == "code" and cell.role != "demo":  # Loading looks at demos.
                 if cell.role in ("solution", "written"):
                     provided |= bound(parse(cell.solution))
                 tree = parse(cell.released)

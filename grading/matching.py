@@ -58,7 +58,7 @@ def match(notebook: Notebook, student: list[StudentCell], remarks: Remarks) -> l
     by_text: dict[tuple[str, str], Cell] = {
         (cell.type, plain(cell.released)): cell
         for cell in reversed(unfound)
-        if cell.role in ("given", "test")
+        if cell.role in ("given", "test", "demo")
     }
     for index, cell in enumerate(student):
         if matches[index] is None and cell.cell_id in by_cell_id:

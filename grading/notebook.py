@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from grading.check_calls import find_checks, grading_import_flaws, other_uses
+from grading.check_calls import demo_flaws, find_checks, grading_import_flaws, other_uses
 from grading.marks import clear_hidden, clear_solution, mark_flaws
 from grading.settings import Settings, is_number
 
 CellType = Literal["code", "markdown", "raw"]
-Role = Literal["given", "solution", "test", "written"]
+Role = Literal["given", "solution", "test", "written", "demo"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 GRADE_ID = re.compile(r"[A-Za-z0-9_-]+")
+DEMO_TAG = "demo"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Cell:
     """One of the instructor's cells.
 
     ``solution`` is its whole text, ``released`` what students get, ``hidden`` what run B holds:
-    the whole text of a test cell, the released text of any other. ``written`` is graded by hand.
+    the whole text of a test cell, the released text of any other. ``written`` is graded by hand;
+    ``demo`` is only looked at, and not run while grading.
     ``notebook_cell_id`` is the id that Jupyter itself gives the cell.
     """
 
@@ -140,7 +142,8 @@ def _read_cell(raw: Mapping[str, Any], number: int) -> tuple[Cell, list[str]]:
         flaws.append("it is a task cell, which this grader does not know; make it a written answer")
     if raw.get("attachments"):
         flaws.append("it holds a pasted picture; save that beside the notebook and link to it")
-    role = _role(marks)
+    tagged = DEMO_TAG in raw["metadata"].get("tags", [])
+    role = _role(marks, tagged)
     grade_id = marks.get("grade_id")
     if role == "given" and grade_id is None:
         grade_id = f"given-{number}"
@@ -153,6 +156,12 @@ def _read_cell(raw: Mapping[str, Any], number: int) -> tuple[Cell, list[str]]:
         flaws.append(f"a {role} cell must be a code cell, not {cell_type}; change one of the two")
     if role == "written" and cell_type == "raw":
         flaws.append("a written answer must be a markdown or code cell, not raw; change it")
+    if tagged and role != "demo":
+        flaws.append(f"the tag {DEMO_TAG!r} is for cells that are only looked at; take it off")
+    elif tagged and not (marks.get("locked") and cell_type == "code"):
+        flaws.append("a demo cell is a code cell that students cannot change; make it read-only")
+    elif tagged:
+        flaws += demo_flaws(source)
     points = _points(marks, role, flaws)
     flaws += mark_flaws(source, role)
     released = source
@@ -174,10 +183,12 @@ def _read_cell(raw: Mapping[str, Any], number: int) -> tuple[Cell, list[str]]:
     return cell, flaws
 
 
-def _role(marks: Mapping[str, Any]) -> Role:
+def _role(marks: Mapping[str, Any], tagged: bool) -> Role:
     if marks.get("solution"):
         return "written" if marks.get("grade") else "solution"
-    return "test" if marks.get("grade") else "given"
+    if marks.get("grade"):
+        return "test"
+    return "demo" if tagged else "given"
 
 
 def _points(marks: Mapping[str, Any], role: Role, flaws: list[str]) -> float:

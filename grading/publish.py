@@ -68,6 +68,9 @@ description = "What the exercises on attention run with."
 requires-python = ">=3.11"
 dependencies = ["torch", "numpy"]
 
+[project.optional-dependencies]
+widgets = ["anywidget", "ipywidgets", "jsonschema"]
+
 [tool.hatch.build.targets.wheel]
 packages = [{packages}]
 """

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from grading.assignment import Cell, Check, Notebook
 from grading.job import Job, JobCell
 from grading.matching import AMBIGUOUS, Match, is_marked, is_open_code, match
+from grading.notebook import Role
 from grading.plain import PICTURE_TYPES
 from grading.remarks import Kind, Remarks
 from grading.student_notebook import StudentCell, is_blank, plain, read
@@ -73,7 +74,7 @@ class RebuiltCell:
 
     id: str
     type: str
-    role: Literal["given", "solution", "test", "written", "carried"]
+    role: Role | Literal["carried"]
     source: str
     hidden: str
     attachments: Mapping[str, Any] = field(default_factory=dict)
@@ -132,10 +133,10 @@ def jobs(
 ) -> tuple[Job, Job]:
     """Return what to run: A with the released text and outputs, B with the hidden tests.
 
-    Of messages only those of ``checks`` are kept; all of them if None. ``draws`` are the options
-    of the one whose notebook it is.
+    Demos are left out: they need what a sandbox may not hold. Of messages only those of ``checks``
+    are kept; all of them if None. ``draws`` are the options of the one whose notebook it is.
     """
-    code = [cell for cell in rebuilt.cells if cell.type == "code"]
+    code = [cell for cell in rebuilt.cells if cell.type == "code" and cell.role != "demo"]
     pairs = None if checks is None else frozenset((each.cell, each.name) for each in checks)
     return (
         Job(
@@ -229,6 +230,8 @@ def _remark_on_locked(
     if found and is_open_code(mine):
         return  # What was changed runs too, after the original.
     kind = "test cell" if mine.role == "test" else "cell"
+    if mine.role == "demo" and not found:
+        return  # Nothing is lost with it, and work from before it came is whole without.
     if any_cells and not found:
         remarks.add(REMOVED[kind], repr(mine.id))
     elif len(found) > 1:

@@ -77,7 +77,7 @@ def _stopped(run: Run) -> set[str]:
 
 def _answers(rebuilt: Rebuilt) -> set[str]:
     """Return the ids of the cells whose text is the student's."""
-    return {cell.id for cell in rebuilt.cells if cell.role not in ("given", "test")}
+    return {cell.id for cell in rebuilt.cells if cell.role not in ("given", "test", "demo")}
 
 
 def place(cell: str) -> str:

@@ -27,6 +27,7 @@ INSIDE_FILES = (
     "check.py",
     "checks_file.py",
     "compare.py",
+    "demo.py",
     "expected.py",
     "values.py",
     "variants.py",
