@@ -20,6 +20,7 @@ from grading.job import Limits, files_flaw
 from grading.lint_picks import read_picks
 from grading.notebook import NAME, Cell, Check, Notebook, read_notebook
 from grading.settings import RESERVED_FILES, Settings
+from grading.walls import OWN_PACKAGES
 
 __all__ = ["Assignment", "AssignmentError", "Cell", "Check", "Notebook", "load"]
 
@@ -74,6 +75,12 @@ class Assignment:
     def points(self) -> float:
         """The points of all notebooks together, those given by hand among them."""
         return sum(cell.points for notebook in self.notebooks for cell in notebook.cells)
+
+    @property
+    def not_allowed(self) -> frozenset[str]:
+        """Names that no student's code may use: the forbidden calls, and this repository's own
+        packages that the sandbox does not hold."""
+        return frozenset({*self.forbidden_calls, *OWN_PACKAGES} - {"grading", *self.modules})
 
     @property
     def digest(self) -> str:

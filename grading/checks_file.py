@@ -6,7 +6,7 @@ does not write is refused. :mod:`grading.expected` makes its entries and judges 
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from grading.values import Malformed, Raised, Unsupported, Value, decode
 FILE_NAME = "checks.json"
 FORMAT = 1
 MAX_FILE_BYTES = 32 << 20
+FIELDS = {"format", "assignment", "salt", "checks"}  # and forbidden, where anything is
 FORMS = ("a whole number", "a number", "a text", "a list")
 
 _FIELDS = {  # besides kind and hint, and known where there are known mistakes
@@ -37,12 +38,14 @@ class Checks:
     ``picks`` holds the options of each pick, as they are written; none where variants are off. The
     entry of a check that hangs on a pick is ``{"kind": "drawn", "pick": ..., "entries": [...]}``,
     with an entry for each option.
+    ``forbidden`` are the names that the student's code may not use.
     """
 
     assignment: str
     salt: str
     checks: Mapping[str, Mapping[str, Any]]
     picks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    forbidden: tuple[str, ...] = ()
 
 
 def write(
@@ -52,6 +55,7 @@ def write(
     salt: str,
     checks: Mapping[str, Mapping[str, Any]],
     picks: Mapping[str, Sequence[str]] | None = None,
+    forbidden: Iterable[str] = (),
 ) -> None:
     """Write checks.json; the same arguments give the same bytes.
 
@@ -66,6 +70,8 @@ def write(
     content["checks"] = {name: dict(one) for name, one in checks.items()}
     if picks:
         content["picks"] = {name: list(options) for name, options in picks.items()}
+    if names := sorted(forbidden):
+        content["forbidden"] = names
     _parse(content)
     text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8", newline="\n")
@@ -93,9 +99,11 @@ def read(path: Path) -> Checks:
 
 
 def _parse(content: object) -> Checks:
-    fields = {"format", "assignment", "salt", "checks"}
-    if type(content) is not dict or content.keys() - {"picks"} != fields:
-        raise DamagedChecks("it has other fields than format, assignment, salt and checks")
+    if type(content) is not dict or content.keys() - {"forbidden", "picks"} != FIELDS:
+        raise DamagedChecks(
+            "it has other fields than format, assignment, salt, checks, and perhaps forbidden or "
+            "picks"
+        )
     if content["format"] != FORMAT or type(content["format"]) is not int:
         raise DamagedChecks(f"its format is not {FORMAT}, which this version reads")
     if type(content["assignment"]) is not str or type(content["salt"]) is not str:
@@ -112,7 +120,19 @@ def _parse(content: object) -> Checks:
                 validate(entry)
         except DamagedChecks as error:
             raise DamagedChecks(f"check {name!r}: {error}") from None
-    return Checks(content["assignment"], content["salt"], checks, picks)
+    forbidden = _forbidden(content["forbidden"]) if "forbidden" in content else ()
+    return Checks(content["assignment"], content["salt"], checks, picks, forbidden)
+
+
+def _forbidden(names: object) -> tuple[str, ...]:
+    """Return the forbidden names, of which a file that has the field holds at least one."""
+    if type(names) is not list or not names:
+        raise DamagedChecks("its forbidden is no list of one or more names")
+    if not all(type(name) is str and name.isidentifier() for name in names):
+        raise DamagedChecks("its forbidden holds something other than bare names")
+    if names != sorted(set(names)):
+        raise DamagedChecks("its forbidden names are not in order, each once")
+    return tuple(names)
 
 
 def _is_options(value: object) -> bool:

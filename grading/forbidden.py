@@ -1,12 +1,14 @@
 """Find forbidden names in a student's source: a hint for a person, never a verdict.
 
-What hides behind computed text cannot be seen here; where a task depends on it, the sandbox does
-not contain the thing at all.
+Grading hints to the instructor, and :mod:`grading.notice` to the student. What hides behind
+computed text cannot be seen here; where a task depends on it, the sandbox does not contain the
+thing at all.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
@@ -19,6 +21,10 @@ MAX_NESTED_TEXTS = 3
 NAMING = {"getattr", "attrgetter", "methodcaller", "__getattribute__", "import_module"}
 NAMING |= {"__import__"}
 RUNNING = {"eval", "exec", "compile", "run_cell", "run_cell_magic", "run_line_magic", "system"}
+# Where a text may be a name: behind one of these words, or at the start of a subscript.
+_IN_TEXTS = re.compile(
+    rf"\b(?:{'|'.join(sorted(NAMING | RUNNING))})\b|\[[\s(\\]*(?:#|\w{{0,2}}['\"])"
+)
 
 _Place = tuple[int, str]  # line and name
 
@@ -40,11 +46,13 @@ class _Cell(NamedTuple):
     others: dict[int, str]
 
 
-def find(cells: Iterable[tuple[str, str]], names: Collection[str]) -> list[Use]:
+def find(
+    cells: Iterable[tuple[str, str]], names: Collection[str], own: Collection[str] = ()
+) -> list[Use]:
     """Return the uses of forbidden names in (cell, source) pairs, one for each cell and name.
 
-    A function or class of the student's own that bears the name is no use of it. Where a cell
-    cannot be read as Python, the bare word counts, even in a comment.
+    A function or class of the student's own that bears the name is no use of it; ``own`` names
+    more of them. Where a cell cannot be read as Python, the bare word counts, even in a comment.
 
     >>> find([("a", "import torch.nn.functional as F\\nF.relu(1)")], ["relu"])
     [Use(cell='a', line=2, name='relu', lines=1)]
@@ -60,14 +68,43 @@ def find(cells: Iterable[tuple[str, str]], names: Collection[str]) -> list[Use]:
         short = len(source) <= MAX_CELL_CHARACTERS
         room -= len(source) if short else 0
         read.append((name, _read(source) if short and room >= 0 else _Cell(source, None, {})))
-    own = {each for _, cell in read if cell.tree for each in _defined(cell.tree, wanted)}
+    all_own = {*own, *(each for _, cell in read for each in _defined(cell.tree, wanted))}
     found: list[Use] = []
     for name, cell in read:
         lines: dict[str, set[int]] = {}
-        for line, used in _uses_in_cell(cell, wanted, own):
+        for line, used in _uses_in_cell(cell, wanted, all_own):
             lines.setdefault(used, set()).add(line)
         found += sorted(Use(name, min(on), used, len(on)) for used, on in lines.items())
     return found
+
+
+def may_hold(source: str, names: Collection[str]) -> bool:
+    """Tell whether a cell need be read at all; where it need not be, `find` finds nothing.
+
+    Far quicker than to read it. A name stands there as a word, or in texts, which only a subscript
+    and a few functions take for names.
+
+    >>> may_hold("x = torch.exp(x)", ["relu"]), may_hold("getattr(torch, 're' 'lu')", ["relu"])
+    (False, True)
+    """
+    if not source.isascii():
+        return True  # Python takes many a letter for another one.
+    words = _any_of(frozenset(names))
+    return words.search(source) is not None or _IN_TEXTS.search(source) is not None
+
+
+@functools.cache
+def _any_of(names: frozenset[str]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b")
+
+
+def own_names(source: str, names: Collection[str]) -> set[str]:
+    """Return which of the names a cell gives to something of its own.
+
+    >>> own_names("def relu(x):\\n    return x", ["relu", "gelu"])
+    {'relu'}
+    """
+    return _defined(_read(source).tree, frozenset(names))
 
 
 def _uses_in_cell(cell: _Cell, wanted: frozenset[str], own: set[str]) -> Iterator[_Place]:
@@ -105,10 +142,10 @@ def _parse(source: str) -> ast.Module | None:
         return None
 
 
-def _defined(tree: ast.AST, wanted: frozenset[str]) -> set[str]:
+def _defined(tree: ast.AST | None, wanted: frozenset[str]) -> set[str]:
     """Return the wanted names that the student gives to something of their own."""
     own = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             own.add(node.name)
         elif isinstance(node, ast.arg):

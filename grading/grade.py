@@ -24,7 +24,6 @@ from grading.runs import Findings, find_stops, place, run_both
 from grading.sandbox import Sandbox, SandboxError
 from grading.submission import Submission
 from grading.values import Raised, Value
-from grading.walls import OWN_PACKAGES
 
 # Reasons are stored, sent to pages and read by people, and a student can make many.
 MAX_REASONS = 30
@@ -202,7 +201,7 @@ def _grade_notebook(
     found.problems.extend(rebuilt.problems)
     found.warnings.extend(rebuilt.warnings)
     found.problems.extend(
-        _forbidden(use) for use in forbidden.find(_students_code(rebuilt), _not_allowed(assignment))
+        _forbidden(use) for use in forbidden.find(_students_code(rebuilt), assignment.not_allowed)
     )
     run_a, run_b = run_both(sandbox, *both, rebuilt)
     find_stops(notebook, rebuilt, run_a, run_b, assignment.limits.cell_seconds, found)
@@ -277,11 +276,6 @@ def _students_code(rebuilt: Rebuilt) -> list[tuple[str, str]]:
         if cell.type == "code"
         and (cell.role == "carried" or (cell.role != "test" and cell.id in rebuilt.changed))
     ]
-
-
-def _not_allowed(assignment: Assignment) -> set[str]:
-    """Return the forbidden names, with the course's packages that the sandbox does not hold."""
-    return {*assignment.forbidden_calls, *OWN_PACKAGES} - {"grading", *assignment.modules}
 
 
 def _forbidden(use: forbidden.Use) -> str:

@@ -104,6 +104,7 @@ def _make(course: Course, assignment: Assignment, folder: Path) -> Path:
         salt=salt,
         checks=entries(course, assignment, salt),
         picks=assignment.picks if assignment.variants else None,
+        forbidden=assignment.not_allowed,
     )
     if assignment.variants:
         (made / ID_FILE).write_text(ID_FILE_TEXT, encoding="utf-8", newline="\n")
@@ -239,7 +240,8 @@ def _check_differences(made: Path, old: Path) -> list[str]:
     now = checks_file.read(made)
     if (was.assignment, was.salt, was.picks) != (now.assignment, now.salt, now.picks):
         return ["belongs to another version"]
-    return [
+    said = [] if was.forbidden == now.forbidden else ["forbidden is not what a release makes now"]
+    return said + [
         f"check {name!r} is not what a release makes now"
         for name in sorted({*was.checks, *now.checks})
         if not _same_entry(was.checks.get(name), now.checks.get(name))

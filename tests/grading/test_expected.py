@@ -253,6 +253,12 @@ def test_the_file_is_read_as_it_was_written_and_always_the_same(tmp_path: Path) 
     write(path, assignment="Đa đầu", salt="5a17", checks=dict(reversed(checks.items())))
     assert path.read_bytes() == first
     assert b"\r" not in first
+    assert back.forbidden == ()
+    write(path, assignment="Đa đầu", salt="5a17", checks=checks, forbidden={"softmax", "attend"})
+    assert read(path).forbidden == ("attend", "softmax")
+    assert json.loads(first) == {
+        key: value for key, value in json.loads(path.read_bytes()).items() if key != "forbidden"
+    }
 
 
 def test_a_missing_file_is_told_apart(tmp_path: Path) -> None:
@@ -270,6 +276,12 @@ DAMAGED: dict[str, str | bytes] = {
     "true for format": json.dumps(content(format=True)),
     "no salt": json.dumps(content(salt=...)),
     "a field more": json.dumps(content(points=5)),
+    "forbidden is a text": json.dumps(content(forbidden="softmax")),
+    "forbidden is empty": json.dumps(content(forbidden=[])),
+    "forbidden names are numbers": json.dumps(content(forbidden=[3])),
+    "a forbidden name has a dot": json.dumps(content(forbidden=["nn.Softmax"])),
+    "forbidden names twice": json.dumps(content(forbidden=["softmax", "softmax"])),
+    "forbidden names in disorder": json.dumps(content(forbidden=["softmax", "attend"])),
     "checks are a list": json.dumps(content(checks=[])),
     "assignment is a number": json.dumps(content(assignment=3)),
     "an entry is a text": json.dumps(content(checks={"d_k": "64"})),

@@ -100,6 +100,15 @@ def test_checks_json_holds_the_solutions_values(released: Course) -> None:
     assert not verdict.passed
 
 
+def test_checks_json_holds_what_the_student_may_not_use(course: Course) -> None:
+    path = course.exercises / "tiny" / "checks.json"
+    assert checks_file.read(path).forbidden == ("log_softmax", "mha_lib")
+    checks = json.loads(path.read_text())
+    del checks["forbidden"]
+    path.write_text(json.dumps(checks))
+    assert "forbidden is not what a release makes now" in is_current(course, "tiny")[0]
+
+
 @pytest.mark.slow
 def test_releasing_again_changes_no_byte(course: Course) -> None:
     before = tree(course.exercises)
