@@ -33,6 +33,7 @@ try:
 
     from grading.nbgrader_plugin import (
         TEMPLATES,
+        FeedbackExporter,
         SafeAutograde,
         SafeGenerateAssignment,
         existing_timestamp,
@@ -51,6 +52,7 @@ else:
     # nbgrader's own read a student's timestamp.txt whatever it is, and wait or fail for everyone.
     nbgrader.apps.api.NbGraderAPI.get_submitted_timestamp = submitted_timestamp
     nbgrader.coursedir.CourseDirectory.get_existing_timestamp = existing_timestamp
+    c.GenerateFeedback.exporter_class = FeedbackExporter
     # Pages that show students' work: a content security policy, and nothing from other hosts.
     c.HTMLExporter.extra_template_basedirs = [
         TEMPLATES,

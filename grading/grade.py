@@ -20,9 +20,10 @@ from grading.job import Job, Run
 from grading.plain import one_line
 from grading.rebuild import Rebuilt, RebuiltCell, jobs, rebuild
 from grading.reference import Reference, received, secret_key
-from grading.runs import Findings, find_stops, place, run_both
+from grading.runs import Findings, find_stops, run_both
 from grading.sandbox import Sandbox, SandboxError
 from grading.submission import Submission
+from grading.tasks import places
 from grading.values import Raised, Value
 
 # Reasons are stored, sent to pages and read by people, and a student can make many.
@@ -200,8 +201,10 @@ def _grade_notebook(
 ) -> NotebookGrade:
     found.problems.extend(rebuilt.problems)
     found.warnings.extend(rebuilt.warnings)
+    named = places(notebook, rebuilt)
     found.problems.extend(
-        _forbidden(use) for use in forbidden.find(_students_code(rebuilt), assignment.not_allowed)
+        _forbidden(use, named[use.cell])
+        for use in forbidden.find(_students_code(rebuilt), assignment.not_allowed)
     )
     run_a, run_b = run_both(sandbox, *both, rebuilt)
     find_stops(notebook, rebuilt, run_a, run_b, assignment.limits.cell_seconds, found)
@@ -278,11 +281,10 @@ def _students_code(rebuilt: Rebuilt) -> list[tuple[str, str]]:
     ]
 
 
-def _forbidden(use: forbidden.Use) -> str:
+def _forbidden(use: forbidden.Use, place: str) -> str:
     further = "" if use.lines == 1 else f" (and {use.lines - 1:,} more)"
     return (
-        f"{place(use.cell)}, line {use.line}{further}, uses {use.name}, which this exercise does "
-        "not allow."
+        f"{place}, line {use.line}{further}, uses {use.name}, which this exercise does not allow."
     )
 
 

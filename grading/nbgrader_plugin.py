@@ -10,13 +10,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from jinja2 import FileSystemLoader, PrefixLoader
+from nbconvert.exporters import HTMLExporter
 from nbconvert.preprocessors import Preprocessor
 from nbgrader.converters import (  # type: ignore[import-untyped]
     Autograde,
     GenerateAssignment,
     NbGraderException,
 )
-from traitlets import Bool
+from traitlets import Bool, default
 
 from grading.autograde import autograde
 from grading.course import Course
@@ -92,6 +94,16 @@ class SafeGenerateAssignment(GenerateAssignment):  # type: ignore[misc]
             self.log.error("%s", error)
             raise NbGraderException(str(error)) from error
         self.log.info("Released to %s", made)
+
+
+class FeedbackExporter(HTMLExporter):
+    """nbconvert's HTMLExporter, whose templates can build on nbgrader's, as nbgrader/NAME."""
+
+    @default("extra_loaders")
+    def _nbgraders_templates(self) -> list[PrefixLoader]:
+        from nbgrader.server_extensions.formgrader import handlers  # type: ignore[import-untyped]
+
+        return [PrefixLoader({"nbgrader": FileSystemLoader(handlers.template_path)})]
 
 
 def submitted_timestamp(api: Any, assignment_id: str, student_id: str) -> datetime | None:

@@ -22,6 +22,7 @@ from grading.markdown import MAX_CHARACTERS, safe_html
 from grading.plain import PICTURE_TYPES, clean, clean_source, one_line, picture
 from grading.rebuild import RebuiltCell
 from grading.release import KEPT_METADATA
+from grading.tasks import places, tasks
 
 Made = dict[str, Any]  # a cell or an output, in nbformat 4's form
 
@@ -43,6 +44,7 @@ CUT = "\n[The rest is left out: too long.]"
 CODE_CUT = "\n# [The rest is left out: too long.]"
 LINE_CUT = "  # [The rest of this line is left out: too long.]"
 ADDED = "<strong>Added by the student:</strong>"
+TASK = "course_task"  # in a graded cell's metadata: its task, for the list on the feedback page
 PRINTED = "── Printed while this cell ran ──"
 
 
@@ -53,7 +55,10 @@ def render(graded: NotebookGrade, outcome: Outcome, checksums: Mapping[str, str]
     """
     instructors = {cell.id: cell for cell in graded.notebook.cells}
     budget = _Budget()
-    cells = [_head(outcome)] if outcome.status is not Status.GRADED else []
+    task_of = tasks(graded.notebook, graded.rebuilt)
+    links: dict[str, int] = {}  # where the cells stand that reasons speak of
+    named = places(graded.notebook, graded.rebuilt)
+    cells: list[Made] = [] if outcome.status is Status.GRADED else [{}]  # kept for the head
     number = 0
     for cell in graded.rebuilt.cells:
         original = instructors.get(cell.id) if cell.role != "carried" else None
@@ -65,6 +70,8 @@ def render(graded: NotebookGrade, outcome: Outcome, checksums: Mapping[str, str]
             made = _instructors_cell(cell, original, graded, budget)
             if cell.id in checksums:
                 made["metadata"]["nbgrader"]["checksum"] = checksums[cell.id]
+            if cell.id in graded.cells and task_of[cell.id]:
+                made["metadata"][TASK] = task_of[cell.id]
         if made["cell_type"] == "code":
             outputs = _outputs(cell.id, graded, budget)
             if original is None and outputs:
@@ -73,7 +80,11 @@ def render(graded: NotebookGrade, outcome: Outcome, checksums: Mapping[str, str]
             if _ran(graded, cell.id):
                 number += 1
                 made["execution_count"] = number
+        if cell.id in named:
+            links[named[cell.id]] = len(cells)
         cells.append(made)
+    if cells and not cells[0]:
+        cells[0] = _head(outcome, links)
     for index, made in enumerate(cells):
         made["id"] = f"cell-{index}"
     metadata = graded.notebook.metadata
@@ -139,18 +150,29 @@ def _cell(cell_type: str, source: str, metadata: Mapping[str, Any] | None = None
     return {"cell_type": cell_type, "metadata": copy.deepcopy(kept), "source": source}
 
 
-def _head(outcome: Outcome) -> Made:
-    """Return the cell that says why a person should look, or what was noticed."""
+def _head(outcome: Outcome, links: Mapping[str, int]) -> Made:
+    """Return the cell that says why a person should look, or what was noticed.
+
+    A place in a notebook that a reason begins with leads there.
+    """
     title = {
         Status.ATTENTION: "A person will look at your work.",
         Status.WARNINGS: "Graded, and this was noticed:",
     }[outcome.status]
-    reasons = "".join(f"<li>{escape(one_line(reason))}</li>" for reason in outcome.reasons)
+    reasons = "".join(f"<li>{_linked(one_line(each), links)}</li>" for each in outcome.reasons)
     if outcome.status is Status.ATTENTION:
         title += f" So far you have {outcome.score:g} of {outcome.max_score:g} points."
     text = f"<strong>{title}</strong><ul>{reasons}</ul>"
     text = text.replace("$", "&#36;").replace("\\", "&#92;")
     return _cell("markdown", f'<div class="tex2jax_ignore mathjax_ignore">{text}</div>')
+
+
+def _linked(reason: str, links: Mapping[str, int]) -> str:
+    for place, index in links.items():
+        if reason.startswith((f"{place} ", f"{place},")):
+            rest = escape(reason.removeprefix(place))
+            return f'<a href="#cell-{index}">{escape(place)}</a>{rest}'
+    return escape(reason)
 
 
 def _instructors_cell(

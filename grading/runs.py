@@ -8,6 +8,7 @@ from grading.assignment import Notebook
 from grading.job import Job, Run, cell_name
 from grading.rebuild import Rebuilt
 from grading.sandbox import Sandbox
+from grading.tasks import places, with_places
 
 RUNS = 4  # at most, of one notebook: each of two jobs, and each once more
 HIDDEN_UNFINISHED = "The hidden tests did not finish on your work; what arrived before that counts."
@@ -51,15 +52,15 @@ def find_stops(
     found: Findings,
 ) -> None:
     """Note what did not run to its end: a student's own slow cell is a warning, all else more."""
+    named = places(notebook, rebuilt)
     if run_a.ended != "finished":
-        found.problems.append(
-            f"Running your notebook did not finish: {run_a.reason or run_a.ended}"
-        )
+        reason = with_places(run_a.reason or run_a.ended, named)
+        found.problems.append(f"Running your notebook did not finish: {reason}")
     else:
         for cell in sorted(_stopped(run_a), key=list(run_a.cells).index):
             remarks = found.warnings if cell in _answers(rebuilt) else found.problems
             remarks.append(
-                f"{place(cell)} took longer than {cell_seconds:g} seconds and was stopped."
+                f"{named[cell]} took longer than {cell_seconds:g} seconds and was stopped."
             )
     # Where run B ends is the student's choice, and could carry hidden text out. So what a student
     # reads is one sentence, and the place is for the instructor alone.
@@ -78,13 +79,3 @@ def _stopped(run: Run) -> set[str]:
 def _answers(rebuilt: Rebuilt) -> set[str]:
     """Return the ids of the cells whose text is the student's."""
     return {cell.id for cell in rebuilt.cells if cell.role not in ("given", "test", "demo")}
-
-
-def place(cell: str) -> str:
-    """Name a cell at the start of a sentence.
-
-    >>> place("+1")
-    'Added cell 1'
-    """
-    name = cell_name(cell)
-    return name[:1].upper() + name[1:]

@@ -218,6 +218,9 @@ def test_the_whole_way_through_nbgrader(course: Course):
     page = (course.feedback / "an" / "tiny" / "tiny.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in page
     assert "cdnjs" not in page
+    assert "Test cell" not in page
+    assert ">Checks</a>, number-test (Score: 2.0 / 2.0)" in page
+    assert page.count("<body>") == 1
     listing = """\
 from nbgrader.apps import NbGraderAPI
 from nbgrader.apps.baseapp import NbGrader

@@ -18,12 +18,15 @@ from nbconvert.exporters import HTMLExporter
 from PIL import Image, PngImagePlugin
 
 from grading import render as render_module
+from grading.assignment import load
 from grading.autograde import autograde
 from grading.course import Course
-from grading.grade import Status
+from grading.grade import CellGrade, NotebookGrade, Outcome, Status
 from grading.markdown import safe_html
 from grading.plain import PICTURE_TYPES, clean, for_comment, picture
+from grading.rebuild import rebuild
 from grading.render import PRINTED, render
+from grading.tasks import places, tasks, with_places
 from tests.grading.outcomes import (
     RIGHT_A,
     ChosenSandbox,
@@ -34,7 +37,14 @@ from tests.grading.outcomes import (
     set_secret,
     use,
 )
-from tests.grading.small_course import RIGHT, cell, released_cells, submit
+from tests.grading.small_course import (
+    RIGHT,
+    cell,
+    released_cells,
+    solution_cells,
+    submit,
+    write_notebook,
+)
 
 CONFIG = Path(__file__).resolve().parents[2] / "nbgrader_config.py"
 MARK = "hostile_mark"  # every script below would hold it
@@ -622,3 +632,63 @@ def test_a_notebook_that_cannot_be_shown_needs_attention(course: Course, monkeyp
     assert line.score == 5.0
     assert "could not show" in line.reasons[-1]
     assert (course.autograded / "an" / "tiny" / "tiny.ipynb").is_file()
+
+
+# --- what a student finds again -----------------------------------------------------------------
+
+
+def headed(course: Course) -> Course:
+    """Put two tasks into the course, the first with a given cell of code."""
+    cells = solution_cells()
+    cells.insert(3, cell("loop", "code", "for _ in range(3):\n    print(_)"))
+    cells.insert(3, cell("heads", "markdown", "### **Task 2.** `weights` & <rows>\n\n*3 points*"))
+    cells.insert(1, cell("width", "markdown", "## Task 1. One head", locked=True))
+    write_notebook(course.solutions / "tiny" / "tiny.ipynb", cells)
+    return course
+
+
+def test_cells_are_named_by_the_task_above_them(course: Course):
+    notebook = load(headed(course), "tiny").notebooks[0]
+    rebuilt = rebuild(notebook, None)
+    assert tasks(notebook, rebuilt)["given-1"] == ""
+    assert tasks(notebook, rebuilt)["number-test"] == "Task 1. One head"
+    named = places(notebook, rebuilt)
+    assert named["number"] == "Cell 'number' in \"Task 1. One head\""
+    assert named["given-6"] == 'Given cell 1 in "Task 2. weights & <rows>"'
+    told = with_places("It ended in given cell 6, after cell 'number'.", named)
+    assert told == (
+        'It ended in given cell 1 in "Task 2. weights & <rows>", '
+        "after cell 'number' in \"Task 1. One head\"."
+    )
+
+
+def test_the_report_leads_to_the_cell_it_speaks_of_and_marks_have_their_task(course: Course):
+    notebook = load(headed(course), "tiny").notebooks[0]
+    rebuilt = rebuild(notebook, None)
+    place = places(notebook, rebuilt)["given-6"]
+    cells = {
+        each.id: CellGrade(each.id, 0.0, each.points, ())
+        for each in notebook.cells
+        if each.role in ("test", "written")
+    }
+    outcome = Outcome(
+        "an",
+        "tiny",
+        Status.WARNINGS,
+        (f"{place} took longer than 10 seconds.", f"<b>{place}"),
+        (NotebookGrade(notebook, rebuilt, None, cells),),
+        None,
+        "digest",
+    )
+    made = nbformat.reads(render(outcome.notebooks[0], outcome, {}), as_version=4)
+    page = BeautifulSoup(made.cells[0].source, "html.parser")
+    assert len(page.find_all("a")) == 1
+    target = next(each for each in made.cells if f"#{each.id}" == page.a["href"])
+    assert target.source.startswith("for _ in range(3)")
+    assert page.find_all("li")[0].text == 'Given cell 1 in "Task 2. weights & <rows>"' + (
+        " took longer than 10 seconds."
+    )
+    assert page.find_all("li")[1].b is None
+    assert find(made, "number-test").metadata["course_task"] == "Task 1. One head"
+    assert find(made, "answer").metadata["course_task"] == "Task 2. weights & <rows>"
+    assert "course_task" not in find(made, "number").metadata
