@@ -28,7 +28,7 @@ from grading.plain import one_line, printable
 from grading.records import Record
 from grading.reference import references_of
 from grading.release import register
-from grading.render import render
+from grading.render import NO_PAGE, render
 from grading.runs import RUNS
 from grading.sandbox import Sandbox
 from grading.standings import points_text, standings
@@ -280,12 +280,21 @@ class _Writer:
         return Line(student, status, stands.score, stands.max_score, record.reasons, stands.waiting)
 
     def _pages(self, outcome: Outcome) -> tuple[Outcome, dict[Path, str]]:
-        """Return the outcome and its notebooks; one that cannot be shown needs attention."""
+        """Return the outcome and its notebooks; one that cannot be shown needs attention.
+
+        Points never hang on a page: where even the released text cannot be shown, an empty one
+        stands for it.
+        """
         try:
             return outcome, self._render(outcome)
         except Exception as error:
             outcome = unshowable(outcome, error)
+        try:
             return outcome, self._render(outcome)
+        except Exception as error:
+            told = f"{outcome.details}\nNor could the released text: {error}"
+            empty = dict.fromkeys(self._paths(outcome.student_id), NO_PAGE)
+            return replace(outcome, details=told), empty
 
     def _render(self, outcome: Outcome) -> dict[Path, str]:
         return {

@@ -47,6 +47,24 @@ ADDED = "<strong>Added by the student:</strong>"
 TASK = "course_task"  # in a graded cell's metadata: its task, for the list on the feedback page
 PRINTED = "── Printed while this cell ran ──"
 
+# Stands for a notebook that cannot be shown at all.
+NO_PAGE = json.dumps(
+    {
+        "cells": [
+            {
+                "id": "cell-0",
+                "cell_type": "markdown",
+                "metadata": {},
+                "source": "The grader could not show your work. Your points stand; a person will "
+                "look at it.",
+            }
+        ],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+)
+
 
 def render(graded: NotebookGrade, outcome: Outcome, checksums: Mapping[str, str]) -> str:
     """Return one autograded notebook as the text of its file.

@@ -9,6 +9,7 @@ import stat
 import threading
 import time
 
+import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
@@ -387,6 +388,33 @@ def test_one_that_cannot_be_stored_fails_alone_and_is_tried_again(course: Course
         "an": "graded",
         "binh": "already graded",
     }
+
+
+def test_points_are_stored_though_no_page_can_be_made(course: Course, monkeypatch):
+    """The fault is the grader's own, and in the released text as well."""
+
+    def render(*_: object) -> str:
+        raise RuntimeError("no page today")
+
+    submit(course, "an")
+    use(monkeypatch, ChosenSandbox())
+    with monkeypatch.context() as broken:
+        broken.setattr(autograde_module, "render", render)
+        (line,) = autograde(course, "tiny", progress=quiet)
+    assert line.status == Status.ATTENTION
+    assert line.score == 5
+    with Gradebook(course.database_url) as gradebook:
+        stored = gradebook.find_submission_notebook("tiny", "tiny", "an")
+        assert stored.score == 5
+    page = nbformat.read(course.autograded / "an" / "tiny" / "tiny.ipynb", as_version=4)
+    nbformat.validate(page)
+    assert "Your points stand" in page.cells[0].source
+    assert "no page today" in load_records(course, "tiny")["an"].details
+    # Once the grader is mended, the page comes back.
+    (line,) = autograde(course, "tiny", force=True, progress=quiet)
+    assert (line.status, line.score) == (Status.GRADED, 5)
+    page = nbformat.read(course.autograded / "an" / "tiny" / "tiny.ipynb", as_version=4)
+    assert len(page.cells) > 1
 
 
 def test_a_sandbox_that_breaks_fails_one_and_goes_on(course: Course, monkeypatch):
