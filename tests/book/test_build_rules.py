@@ -112,6 +112,15 @@ def test_a_failed_build_leaves_the_site_as_it_was(book: Path) -> None:
     assert {path.name for path in page.parents[2].glob("site*")} == {"site"}
 
 
+def test_a_missing_word_of_the_site_fails_the_build_and_is_named(book: Path) -> None:
+    words = book / "book" / "strings" / "en.json"
+    text = words.read_text("utf-8")
+    words.write_text(text.replace('"download": "Download', '"load": "Download'), "utf-8")
+    outcome = build(book)
+    assert outcome.returncode != 0
+    assert "'notebook' in book/strings/en.json has no 'download'" in outcome.stderr
+
+
 @pytest.mark.parametrize("flaw", ["{nothing}`here`", "{ref}`nowhere`", "{cite}`nobody`"])
 def test_a_warning_fails_the_build_each_time(book: Path, flaw: str) -> None:
     (book / "book" / "en" / "index.md").write_text(f"# Index\n\n{flaw}\n")
