@@ -31,8 +31,7 @@ serve: setup ## serve what is built (PORT=8001)
 
 test: ## set up, build, lint, and run the tests that finish in under 5 minutes
 	@scripts/setup.sh tests
-	@$(PY) -m book.build
-	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory -j 2 build lint
 	@$(PY) -m pytest -q -n 2 --dist loadscope -m "not slow"
 
 test-slow: ## the other tests, under 40 minutes

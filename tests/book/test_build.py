@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from bs4 import BeautifulSoup
 from course_execution import library_hash
 from fontTools.ttLib import TTFont
 
 from book import build
+from tests.book.built_pages import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,7 +48,7 @@ def test_pages_load_only_files_of_the_site(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert pages
     for page in pages:
-        for element in BeautifulSoup(page.read_text("utf-8"), "html.parser").find_all(LOADED):
+        for element in parsed(page).find_all(LOADED):
             address = str(element.get(LOADED[element.name], "")).split("?")[0].split("#")[0]
             if address and not address.startswith("data:"):
                 folder = site if address.startswith("/") else page.parent
@@ -58,10 +58,7 @@ def test_pages_load_only_files_of_the_site(site: Path) -> None:
 def test_the_page_for_missing_pages_leads_to_pages_from_anywhere(site: Path) -> None:
     page = site / "en" / "404.html"
     assert (site / "404.html").read_bytes() == page.read_bytes()
-    links = [
-        str(link["href"]).partition("#")[0]
-        for link in BeautifulSoup(page.read_text("utf-8"), "html.parser").select("a[href]")
-    ]
+    links = [str(link["href"]).partition("#")[0] for link in parsed(page).select("a[href]")]
     assert "/en/index.html" in links
     for link in filter(None, links):
         assert link.startswith("/en/"), link

@@ -1,11 +1,13 @@
 """Exercises as pages of the book: what is shown is what is released, and nothing was run."""
 
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import nbformat
 import pytest
-from bs4 import BeautifulSoup
+
+from tests.book.built_pages import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted(ROOT.glob("exercises/*/*.ipynb"))
@@ -17,8 +19,13 @@ def page_of(site: Path, notebook: Path) -> Path:
     return (site / "en" / notebook.relative_to(ROOT)).with_suffix(".html")
 
 
-def parsed(page: Path) -> BeautifulSoup:
-    return BeautifulSoup(page.read_text("utf-8"), "html.parser")
+@cache
+def links_of_chapters(site: Path) -> set[str]:
+    return {
+        str(link["href"])
+        for chapter in (site / "en").glob("*.html")
+        for link in parsed(chapter).select("article p a.internal")
+    }
 
 
 def test_the_page_shows_each_code_cell_and_no_output(site: Path, notebook: Path) -> None:
@@ -58,9 +65,4 @@ def test_the_page_offers_all_that_is_released_in_one_file(site: Path, notebook: 
 
 def test_a_chapter_leads_to_the_page(site: Path, notebook: Path) -> None:
     page = page_of(site, notebook).relative_to(site / "en").as_posix()
-    links = [
-        str(link["href"])
-        for chapter in (site / "en").glob("*.html")
-        for link in parsed(chapter).select("article p a.internal")
-    ]
-    assert page in links
+    assert page in links_of_chapters(site)

@@ -1,13 +1,15 @@
 """First uses of the glossary's terms link to their entries: the rule, and the site's pages."""
 
+from copy import copy
 from pathlib import Path
 
 import pytest
-from bs4 import BeautifulSoup, Tag
 from course_glossary import forms, link_first_uses, pattern
 from course_strings import strings
 from docutils import nodes
 from docutils.core import publish_doctree
+
+from tests.book.built_pages import article
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,12 +52,6 @@ def test_the_first_use_in_prose_is_linked(source: str, expected: list[tuple[str,
     assert linked(source) == expected
 
 
-def article(path: Path) -> Tag:
-    found = BeautifulSoup(path.read_text("utf-8"), "html.parser").find("article")
-    assert isinstance(found, Tag)
-    return found
-
-
 def entries(site: Path) -> dict[str, str]:
     """Return the id of each entry of the glossary, by the form in which it may be used."""
     terms = article(site / "en" / "glossary.html").select("dl.glossary dt")
@@ -96,7 +92,7 @@ def test_nothing_that_should_be_linked_comes_before_its_link(site: Path) -> None
     for path in pages(site):
         if path.stem == "glossary":
             continue
-        body = article(path)
+        body = copy(article(path))
         by_hand = body.select('a[href*="glossary.html#"]:not(.course-term)')
         seen = {str(link["href"]).partition("#")[2] for link in by_hand}
         for unseen in body.select(

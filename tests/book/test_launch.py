@@ -7,6 +7,7 @@ import pytest
 from bs4 import BeautifulSoup
 from course_launch import binder_address, buttons, colab_address
 
+from tests.book.built_pages import parsed
 from tests.book.small_book import build, small_book
 
 CHAPTER = "book/en/masking.md"
@@ -46,8 +47,7 @@ def test_addresses_follow_the_host() -> None:
 
 def test_the_site_as_it_is_set_names_no_repository(site: Path) -> None:
     for path in (site / "en").rglob("*.html"):
-        page = BeautifulSoup(path.read_text("utf-8"), "html.parser")
-        assert not page.select(".dropdown-launch-buttons, .btn-source-file-button"), path
+        assert not parsed(path).select(".dropdown-launch-buttons, .btn-source-file-button"), path
 
 
 @pytest.mark.slow

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from bs4 import BeautifulSoup
 from course_address import check_addresses, of_page, of_source
 from course_notebooks import attachments
 from notebook_markdown import Converter, NotMarkdown
 from sphinx.errors import ConfigError
+
+from tests.book.built_pages import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(
@@ -125,7 +126,7 @@ def test_a_chapters_notebook_is_the_chapter_in_plain_markdown(site: Path, source
     assert text.startswith("# ")
     assert "pip install -r requirements.txt" in text.split("## ")[0]
 
-    page = BeautifulSoup((site / "en" / f"{source.stem}.html").read_text("utf-8"), "html.parser")
+    page = parsed(site / "en" / f"{source.stem}.html")
     shown = [code.get_text().strip() for code in page.select(".cell_input pre")]
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.source.strip() for cell in cells] == shown
@@ -138,9 +139,7 @@ def test_a_chapters_notebook_is_the_chapter_in_plain_markdown(site: Path, source
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_a_page_offers_its_notebook_and_not_its_source(site: Path, source: Path) -> None:
     page = site / "en" / f"{source.stem}.html"
-    menu = BeautifulSoup(page.read_text("utf-8"), "html.parser").select(
-        ".dropdown-download-buttons a"
-    )
+    menu = parsed(page).select(".dropdown-download-buttons a")
     assert [str(link["href"]) for link in menu] == [f"notebooks/{source.stem}.ipynb"]
     assert (page.parent / str(menu[0]["href"])).is_file()
 

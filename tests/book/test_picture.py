@@ -8,6 +8,8 @@ from bs4 import BeautifulSoup, Tag
 from course_picture import ALSO_LIT, CHAPTERS, NARROW, WIDE, draw, lit_parts
 from course_strings import strings
 
+from tests.book.built_pages import parsed
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted({*CHAPTERS.values(), *ALSO_LIT, "index"})
 WORDS = strings("en", "picture")
@@ -15,8 +17,7 @@ WORDS = strings("en", "picture")
 
 def pictures(site: Path, page: str) -> tuple[Tag, list[Tag]]:
     """Return a page's figure, and the two arrangements in it."""
-    text = (site / "en" / f"{page}.html").read_text("utf-8")
-    figures = BeautifulSoup(text, "html.parser").select("article figure.attention-path")
+    figures = parsed(site / "en" / f"{page}.html").select("article figure.attention-path")
     assert len(figures) == 1
     drawn = figures[0].select("svg")
     assert [svg["class"] for svg in drawn] == [["wide"], ["narrow"]]
