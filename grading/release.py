@@ -249,7 +249,13 @@ def _check_differences(made: Path, old: Path) -> list[str]:
 
 
 def _same_entry(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
-    if was is None or now is None or was["kind"] != "value" or now["kind"] != "value":
+    if was is None or now is None or was["kind"] != now["kind"]:
+        return was == now
+    if was["kind"] == "drawn":
+        each = zip(was["entries"], now["entries"], strict=False)
+        sizes = len(was["entries"]) == len(now["entries"])
+        return sizes and was["pick"] == now["pick"] and all(_same_entry(*pair) for pair in each)
+    if was["kind"] != "value":
         return was == now
     told = [[one["says"] for one in entry.get("known", ())] for entry in (was, now)]
     rest = [

@@ -123,6 +123,14 @@ def test_variants_need_a_pick(tmp_path: Path) -> None:
         settings.write_text(text, "utf-8")
 
 
+def test_no_submission_brings_an_id_along(course: Course) -> None:
+    settings = course.solutions / "tiny.toml"
+    text = settings.read_text("utf-8").replace("notes.txt", "my-id.txt")
+    settings.write_text(text, "utf-8")
+    with pytest.raises(AssignmentError, match=r"student_files holds 'my-id\.txt'"):
+        load(course, "tiny")
+
+
 def test_a_pick_of_somebody_else_is_none_of_ours(course: Course) -> None:
     def change(cells: Cells) -> None:
         cells["drawn"]["source"] = "def pick(a, b):\n    return b\n\nd_model = pick(1, 768)"

@@ -3,16 +3,18 @@
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from grading import check, checks_file, pick
+from grading import check, checks_file, expected, pick
 from grading.assignment import AssignmentError
 from grading.autograde import autograde
 from grading.check import CheckFailed
 from grading.course import Course
-from grading.release import is_current, release
+from grading.release import _same_entry, is_current, release
 from grading.variants import ID_FILE, ID_FILE_TEXT, draw, own_id
 from tests.grading.drawn_course import OPTIONS, WHO, answers, drawn_course, switch
 from tests.grading.small_course import cell, released_cells, submit
@@ -155,6 +157,46 @@ def test_checks_json_has_an_entry_for_each_option(released: Course) -> None:
     assert len(hashes) == len(OPTIONS)
 
 
+def test_a_release_of_another_processor_is_current_too(released: Course) -> None:
+    """Arrays may differ in the last digits, and those that a draw chooses from no less."""
+
+    def drawn_entry(number: float, pick: str = "d_model") -> dict[str, Any]:
+        made = {"hint": "", "tolerance": None, "earns_points": False, "salt": "5a17"}
+        entries = [expected.entry(value, **made) for value in (number, 2.5)]
+        return {"kind": "drawn", "pick": pick, "entries": entries}
+
+    assert _same_entry(drawn_entry(1.5), drawn_entry(1.5 + 1e-12))
+    assert not _same_entry(drawn_entry(1.5), drawn_entry(1.6))
+    assert not _same_entry(drawn_entry(1.5), drawn_entry(1.5, "heads"))
+    assert not _same_entry(drawn_entry(1.5), drawn_entry(1.5)["entries"][0])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content["picks"].update(d_model=["768"]),
+        lambda content: content["picks"].update(d_model="768"),
+        lambda content: content.pop("picks"),
+        lambda content: content.update(picks=["d_model"]),
+        lambda content: content["checks"]["widths"].update(pick="heads"),
+        lambda content: content["checks"]["widths"].update(hint="Divide."),
+        lambda content: content["checks"]["widths"]["entries"].pop(),
+        lambda content: content["checks"]["widths"]["entries"].insert(0, "form"),
+        lambda content: content["checks"]["widths"].update(entries=None),
+    ],
+)
+def test_damaged_draws_in_checks_json_are_refused(
+    exercise: Path, change: Callable[[dict[str, Any]], Any]
+) -> None:
+    path = exercise / "checks.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    for call in (draw_here, lambda: check("widths", [64, 128])):
+        with pytest.raises(CheckFailed, match=r"checks\.json is damaged"):
+            call()
+
+
 # ---------------------------------------------------------------- grading
 
 
@@ -183,7 +225,7 @@ def test_two_students_are_graded_by_their_own_numbers(course: Course, course_sec
     """The copies come from eve; nothing that is in a notebook makes ada eve."""
     submit(course, "ada", cells=cells_of("ada"))
     submit(course, "eve", cells=cells_of("eve"))
-    submit(course, "ben", cells=cells_of("eve"))
+    (submit(course, "ben", cells=cells_of("eve")) / ID_FILE).write_text("eve\n")
     option = OPTIONS.index(WHO["eve"])
     thieves = []
     for trick, source in TRICKS.items():
