@@ -1,4 +1,4 @@
-"""Exercises as pages of the book: what is shown is what is released, and nothing was run."""
+"""Exercises as pages of the book: what is shown is what is released, and only demos are live."""
 
 import zipfile
 from functools import cache
@@ -28,12 +28,17 @@ def links_of_chapters(site: Path) -> set[str]:
     }
 
 
-def test_the_page_shows_each_code_cell_and_no_output(site: Path, notebook: Path) -> None:
+def test_the_page_shows_each_code_cell_and_no_output_but_the_demo(
+    site: Path, notebook: Path
+) -> None:
     page = parsed(page_of(site, notebook))
     cells = nbformat.read(notebook, as_version=4).cells
     shown = [cell.get_text().strip() for cell in page.select(".cell_input pre")]
     assert shown == [cell.source for cell in cells if cell.cell_type == "code"]
-    assert page.select(".cell_output") == []
+    (output,) = page.select(".cell_output")
+    assert len(output.select(".mha-demo")) == 1
+    (demo,) = page.select(".cell.tag_demo")
+    assert output in demo.select(".cell_output")
 
 
 def test_the_download_menu_offers_no_notebook_without_its_checks(
@@ -46,7 +51,10 @@ def test_the_download_menu_offers_no_notebook_without_its_checks(
 
 
 def test_the_page_says_how_to_install_the_course(site: Path, notebook: Path) -> None:
-    assert "pip install ." in parsed(page_of(site, notebook)).select_one("article").get_text()
+    assert (
+        'pip install ".[widgets]"'
+        in parsed(page_of(site, notebook)).select_one("article").get_text()
+    )
 
 
 def test_the_page_offers_all_that_is_released_in_one_file(site: Path, notebook: Path) -> None:
