@@ -34,11 +34,12 @@ class Job:
     """The cells of one run and the files beside them.
 
     ``key`` is what ``seed()`` mixes into every seed. With ``outputs`` False no output is kept.
-    ``disturb`` sets the global seeds before each cell and makes float64 torch's default, so that
-    a solution whose values hang on either is noticed. ``draws`` says which option each ``pick()``
-    gives, by name and counted from 0; the first where it says nothing. ``checks`` are the pairs
-    (cell, check name) that somebody will look at: of each at most two messages are kept, enough
-    to see that there was more than one, and none of any other pair. None keeps all.
+    ``disturb`` sets the global seeds before each cell, makes float64 torch's default and computes
+    with two threads, so that a solution whose values hang on any of these is noticed; it also
+    measures each cell. ``draws`` says which option each ``pick()`` gives, by name and counted from
+    0; the first where it says nothing. ``checks`` are the pairs (cell, check name) that somebody
+    will look at: of each at most two messages are kept, enough to see that there was more than one,
+    and none of any other pair. None keeps all.
     """
 
     cells: tuple[JobCell, ...]
@@ -91,10 +92,14 @@ class Message:
 
 @dataclass(frozen=True)
 class CellRun:
-    """How one cell ended, with its outputs in nbformat 4's form and the student's content."""
+    """How one cell ended, with its outputs in nbformat 4's form and the student's content.
+
+    ``seconds`` is what it says it computed, in a job that disturbs.
+    """
 
     state: CellState
     outputs: tuple[Mapping[str, Any], ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Is an assignment safe to grade by? Rules on its text, each broken one a sentence.
 
 Nothing that is hidden may stand in what is released, and a notebook's head must say what awaits.
-What test cells may hold is in :mod:`grading.lint_cells`; what can only be seen by running the
-solution is in :mod:`grading.lint_values`.
+No cell of the instructor's uses what students may not. What test cells may hold is in
+:mod:`grading.lint_cells`; what can only be seen by running the solution is in
+:mod:`grading.lint_values`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from grading.answers import read_answers
 from grading.assignment import Assignment, AssignmentError, Cell, Notebook, load
 from grading.check_calls import grading_import_flaws
 from grading.course import Course
+from grading.forbidden import find, own_names
 from grading.lint_cells import bound, cell_flaws, is_check, parse
 from grading.lint_values import value_flaws
 from grading.walls import OWN_PACKAGES
@@ -68,7 +70,31 @@ def text_flaws(course: Course, assignment: Assignment) -> list[str]:
                         f"{place}: it calls check, which finds what it needs only for checks in "
                         "test cells; move the call there"
                     )
+        flaws += dict.fromkeys(_forbidden_uses(assignment, notebook, packages))
     return flaws
+
+
+def _forbidden_uses(
+    assignment: Assignment, notebook: Notebook, packages: set[str]
+) -> Iterator[str]:
+    """Yield where the instructor's own cells use what students may not, who learn from them."""
+    names = assignment.not_allowed
+    cells = [cell for cell in notebook.cells if cell.type == "code"]
+    own = {name for cell in cells for name in own_names(cell.solution, names)}
+    for cell in cells:
+        # What a test cell imports is looked at with the cell.
+        wanted = names - packages if cell.role == "test" else names
+        for source in (cell.released, cell.solution):
+            for use in find([(cell.id, source)], wanted, own):
+                way_out = (
+                    f"take it out of forbidden_calls in {assignment.name}.toml"
+                    if use.name in assignment.forbidden_calls
+                    else f"add it to modules in {assignment.name}.toml"
+                )
+                yield (
+                    f"{notebook.id}.ipynb, cell {use.cell!r}: it uses {use.name}, which students "
+                    f"may not; write it in another way, or {way_out}"
+                )
 
 
 def _closed_packages(course: Course, assignment: Assignment) -> set[str]:

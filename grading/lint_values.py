@@ -1,12 +1,11 @@
 """Rules on an assignment that can only be seen by running its solution, and false ones.
 
 A value is worth points only if it can be wrong by itself: no stub may give it, no student's
-global state may move it, and a hidden one must hang on the course's secret.
+global state and no second thread may move it, and a hidden one must hang on the course's secret.
 """
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,8 @@ from grading.course import Course
 from grading.draws import Draws, first_draws, last_draws, with_options
 from grading.job import Job, Run, cell_name
 from grading.lint_options import idle_options
+from grading.lint_stubs import stubbed
+from grading.lint_times import time_flaws
 from grading.rebuild import Rebuilt, jobs, solved
 from grading.reference import received, reference, secret_key
 from grading.sandbox import Sandbox
@@ -65,6 +66,8 @@ def _flaws_with(course: Course, assignment: Assignment, draws: Draws) -> list[st
         if unfinished:
             flaws += [f"{notebook.id}.ipynb: {flaw}" for flaw in dict.fromkeys(unfinished)]
             continue  # Values that are missing for want of time say nothing about the checks.
+        disturbed = [runs["disturbed", hidden] for hidden in (False, True)]
+        flaws += [f"{notebook.id}.ipynb{flaw}" for flaw in time_flaws(disturbed, assignment.limits)]
         for check in notebook.checks:
             values = {
                 name: _value(received(runs[name, check.hidden], check))
@@ -140,8 +143,9 @@ def _check_flaws(check: Check, right: Value, values: Mapping[str, Value]) -> Ite
         )
     if not same(values["disturbed"]):
         yield (
-            "its value moves with the global random generator or torch's default dtype; take "
-            "inputs from a generator of their own and name every dtype, .to(dtype) for layers"
+            "its value moves with the global random generator, torch's default dtype or the number "
+            "of threads; take inputs from a generator of their own, name every dtype, .to(dtype) "
+            "for layers, and let no rounding decide"
         )
     other = values.get("other secret")
     if check.hidden and not _is_plain(right) and other is not None and passes(other):
@@ -239,53 +243,3 @@ def _is_plain(value: Value) -> bool:
 
 def _value(values: Sequence[Value]) -> Value:
     return values[0] if len(values) == 1 else Raised("NoValue", f"{len(values)} values arrived")
-
-
-def stubbed(notebook: Notebook, *, raising: bool) -> Rebuilt:
-    """Return the solution with each function's body replaced, its classes' ``__init__`` apart.
-
-    It returns the first argument, or raises; a check that passes the first and fails the second
-    rests on the functions and yet asks nothing of them.
-    """
-    whole = solved(notebook)
-    cells = [
-        replace(cell, source=source, hidden=source)
-        if cell.role in ("solution", "written") and cell.type == "code"
-        else cell
-        for cell in whole.cells
-        for source in [_stub(cell.source, raising)]
-    ]
-    return replace(whole, cells=tuple(cells))
-
-
-def _stub(source: str, raising: bool) -> str:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return source  # With a magic: left as it is.
-    _Stubs(raising).visit(tree)
-    return ast.unparse(tree)
-
-
-class _Stubs(ast.NodeTransformer):
-    def __init__(self, raising: bool) -> None:
-        self.raising = raising
-        self.in_class = False
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        outside, self.in_class = self.in_class, True
-        self.generic_visit(node)
-        self.in_class = outside
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        if self.in_class and node.name == "__init__":
-            return node
-        arguments = [*node.args.posonlyargs, *node.args.args]
-        decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
-        if self.in_class and "staticmethod" not in decorators:
-            arguments = arguments[1:]
-        first = arguments[0].arg if arguments else "None"
-        body = "raise NotImplementedError()" if self.raising else f"return {first}"
-        node.body = ast.parse(body).body
-        return node

@@ -24,6 +24,7 @@ MAX_MESSAGES = 10_000
 KEPT_OF_A_CHECK = 2  # messages, where the job names its checks: enough to see that one is not all
 MAX_OUTPUTS = 2_000  # of one cell
 MAX_NAME = 300  # characters
+MAX_MILLISECONDS = 10**9
 
 _STATES: Mapping[str, CellState] = {"ok": "ok", "error": "error", "timed out": "timed out"}
 _MIME_TYPES = frozenset({"text/plain", "image/png"})
@@ -86,6 +87,8 @@ class Reader:
         self.current: str | None = None
         self._order = [cell.id for cell in job.cells]
         self._keep_outputs = job.outputs
+        measured = ("milliseconds",) if job.disturb is not None else ()
+        self._end_fields = ("cell", "state", *measured)
         self._checks = job.checks
         self._came: Counter[tuple[str, str]] = Counter()
         self._next = 0
@@ -93,6 +96,7 @@ class Reader:
         self._buffer = bytearray()
         self._messages: list[Message] = []
         self._states: dict[str, CellState] = {}
+        self._seconds: dict[str, float] = {}
         # The text of a stream is kept in parts: many small ones must not be copied again and again.
         self._outputs: dict[str, list[dict[str, Any]]] = {cell: [] for cell in self._order}
 
@@ -130,7 +134,7 @@ class Reader:
                 {**output, "text": "".join(output["text"])} if "text" in output else output
                 for output in self._outputs[cell]
             )
-            cells[cell] = CellRun(state, outputs)
+            cells[cell] = CellRun(state, outputs, self._seconds.get(cell, 0.0))
         return Run(tuple(self._messages), cells, ended, reason)
 
     def _take_frame(self) -> bytes | None:
@@ -175,10 +179,14 @@ class Reader:
         self._next += 1
 
     def _end(self, content: dict[str, Any]) -> None:
-        cell, state = _fields(content, "cell", "state")
+        cell, state, *time = _fields(content, *self._end_fields)
         self._must_run(cell)
         if type(state) is not str or state not in _STATES:
             raise FrameError("a cell's end that does not exist")
+        for milliseconds in time:
+            if type(milliseconds) is not int or not 0 <= milliseconds <= MAX_MILLISECONDS:
+                raise FrameError("a time that no cell takes")
+            self._seconds[cell] = milliseconds / 1000
         self._states[cell] = _STATES[state]
         self.current = None
 

@@ -10,9 +10,11 @@ import pytest
 
 from grading.assignment import Assignment, load
 from grading.course import Course
-from grading.job import CellRun, Run
+from grading.job import CellRun, Limits, Run
 from grading.lint import lint, text_flaws
-from grading.lint_values import _unfinished, constants, refusal, stubbed
+from grading.lint_stubs import stubbed
+from grading.lint_times import time_flaws
+from grading.lint_values import _unfinished, constants, refusal
 from grading.values import Array, Raised, Unsupported, Value
 from tests.grading.small_course import (
     FUNCTION_TEST,
@@ -161,6 +163,44 @@ def test_checks_stand_in_test_cells(course: Course) -> None:
         cells.insert(1, cell("try", "code", 'from grading import check\ncheck("x", 1)'))
 
     assert any("it calls check" in flaw for flaw in said_of(course, given))
+
+
+@pytest.mark.parametrize(
+    ("place", "line", "name"),
+    [
+        (0, "import torch\nsmooth = torch.log_softmax", "log_softmax"),
+        (0, "from mha_lib import attention", "mha_lib"),
+        (3, "import torch\nsmooth = getattr(torch, 'log_' + 'softmax')", "log_softmax"),
+        (4, "log_softmax(scores)", "log_softmax"),
+    ],
+)
+def test_no_cell_of_the_instructors_uses_what_students_may_not(
+    course: Course, place: int, line: str, name: str
+) -> None:
+    def change(cells: Cells) -> None:
+        if place == 0:
+            cells.insert(1, cell("given", "code", line, locked=True))
+        else:
+            cells[place]["source"] = f"{line}\n{cells[place]['source']}"
+
+    flaws = [flaw for flaw in said_of(course, change) if "which students may not" in flaw]
+    assert len(flaws) == 1, flaws
+    assert f"it uses {name}, which students may not; write it in another way, or " in flaws[0]
+    assert flaws[0].endswith(
+        "add it to modules in tiny.toml"
+        if name == "mha_lib"
+        else "take it out of forbidden_calls in tiny.toml"
+    )
+
+
+def test_a_task_may_ask_for_a_function_of_a_forbidden_name(course: Course) -> None:
+    def change(cells: Cells) -> None:
+        cells[3]["source"] += "\n\n\ndef log_softmax(x):\n    return x"
+        cells[4]["source"] = cells[4]["source"].replace(
+            "weights(scores))", "log_softmax(weights(scores)))"
+        )
+
+    assert said_of(course, change) == []
 
 
 def test_check_is_imported_by_its_name_in_given_cells_too(course: Course) -> None:
@@ -411,8 +451,55 @@ def test_a_solution_that_disagrees_with_itself(course: Course, course_secret: Pa
 
 
 @pytest.mark.slow
+def test_values_that_move_with_the_number_of_threads(course: Course, course_secret: Path) -> None:
+    give_time(course)
+
+    def change(cells: Cells) -> None:
+        cells[3]["source"] = (
+            "import torch\n\n\ndef weights(scores):\n    return scores + torch.get_num_threads()"
+        )
+
+    rewritten(course, change)
+    flaws = lint(course, "tiny")
+    assert len(flaws) == 2, flaws
+    assert all("the number of threads" in flaw for flaw in flaws)
+
+
+def test_a_solution_that_computes_for_long(course: Course, course_secret: Path) -> None:
+    """A cell may take a third of what a student's may; here that is one second."""
+    path = course.solutions / "tiny.toml"
+    path.write_text(path.read_text("utf-8").replace("cell_seconds = 10", "cell_seconds = 3"))
+
+    def change(cells: Cells) -> None:
+        cells[3]["source"] += (
+            "\n\nimport time\nstart = time.process_time()\n"
+            "while time.process_time() - start < 1.2:\n    pass"
+        )
+
+    rewritten(course, change)
+    flaws = lint(course, "tiny")
+    assert len(flaws) == 1, flaws
+    assert flaws[0].startswith("tiny.ipynb, cell 'function': the solution computes for 1.")
+    assert flaws[0].endswith("raise cell_seconds in [limits], now 3")
+
+
+def test_a_notebook_that_computes_for_long() -> None:
+    def run(*seconds: float) -> Run:
+        cells = {f"c{number}": CellRun("ok", (), each) for number, each in enumerate(seconds)}
+        return Run((), cells, "finished")
+
+    usual = Limits(cell_seconds=30)
+    assert list(time_flaws([run(10, 9.9), run(9.9, 10)], usual)) == []
+    (said,) = time_flaws([run(8, 9, 1), run(10, 9.5, 1)], usual)
+    assert said.startswith(": the solution computes for 20.5 s in all")
+    (said,) = time_flaws([run(8, 9), run(8, 10.1)], usual)
+    assert said.startswith(", cell 'c1': the solution computes for 10.1 s, more than a third")
+
+
+@pytest.mark.slow
 def test_layers_of_torchs_default_dtype(course: Course, course_secret: Path) -> None:
     """A layer of the default dtype fails for float32 once a student has set another default."""
+    give_time(course)
 
     def change(cells: Cells) -> None:
         cells[3]["source"] = (
@@ -435,6 +522,12 @@ def test_layers_of_torchs_default_dtype(course: Course, course_secret: Path) -> 
     flaws = lint(course, "tiny")
     assert len(flaws) == 2, flaws
     assert all("its value moves with the global" in flaw for flaw in flaws)
+
+
+def give_time(course: Course) -> None:
+    """To load torch takes a while, which counts."""
+    path = course.solutions / "tiny.toml"
+    path.write_text(path.read_text("utf-8").replace("cell_seconds = 10", "cell_seconds = 30"))
 
 
 def _torch_check(name: str, rows: int) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 import struct
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -72,6 +73,23 @@ def test_an_honest_run_is_read_whole_however_it_arrives(size):
     assert [(m.cell, m.name, m.value) for m in run.messages] == [("a", "d_k", 64)]
     assert [o["text"] for o in run.cells["a"].outputs] == ["xy\n", "z"]
     assert run.cells["b"].state == "error"
+
+
+def test_only_a_job_that_disturbs_has_its_cells_measured():
+    disturbed = replace(JOB, disturb=1)
+    measured = [READY, begin("a"), {**done("a"), "milliseconds": 2500}, begin("b")]
+    reader = read(*measured, job=disturbed)
+    cells = reader.run("died").cells
+    assert (cells["a"].seconds, cells["b"].seconds) == (2.5, 0.0)
+    assert not read(*measured[:3], job=disturbed).flaw
+    assert read(*measured).flaw == "a frame with the wrong fields"
+    assert read(READY, begin("a"), done("a"), job=disturbed).flaw == "a frame with the wrong fields"
+
+
+@pytest.mark.parametrize("time", [-1, "1", None, True, 10**10])
+def test_a_time_that_no_cell_takes_is_refused(time):
+    frames = READY, begin("a"), {**done("a"), "milliseconds": time}
+    assert read(*frames, job=replace(JOB, disturb=1)).flaw == "a time that no cell takes"
 
 
 def test_cells_that_did_not_end_say_so():

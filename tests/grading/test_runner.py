@@ -242,6 +242,23 @@ def test_disturbing_moves_the_global_generators_and_the_default_dtype():
     assert all(a != b for a, b in zip(calm, disturbed, strict=True))
 
 
+def test_disturbing_computes_with_two_threads_and_measures_each_cell():
+    sources = (
+        "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end:\n    pass",
+        "time.sleep(0.5)",
+        "import torch\nfrom grading import check\ncheck('threads', torch.get_num_threads())\n"
+        "check('info', torch.__config__.parallel_info())",
+    )
+    calm, (one, info) = run(*sources)
+    disturbed, (two, both) = run(*sources, disturb=7)
+    assert (one.value, two.value) == (1, 2)
+    assert "mkl_get_max_threads() : 1" in info.value
+    assert "mkl_get_max_threads() : 2" in both.value
+    assert [cell.seconds for cell in calm] == [0.0] * 3
+    busy, asleep, _ = (cell.seconds for cell in disturbed)
+    assert asleep < 0.5 <= busy
+
+
 def test_files_lie_beside_the_notebook_and_the_shell_is_at_home():
     (read, home, shell, warned), _ = run(
         "print(open('data/Dữ liệu.txt').read())\nimport helper\nprint(helper.x)",
