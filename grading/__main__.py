@@ -174,12 +174,18 @@ def _expected_errors() -> tuple[type[Exception], ...]:
 
 
 def _release(course: Course, options: argparse.Namespace) -> int:
+    from grading.answers import answers_file
     from grading.assignment import load
     from grading.release import release
 
     load(course, options.name)  # Refuses at once what cannot be released.
     print(f"Checking {options.name}, which runs its solution several times.", flush=True)
     print(f"Released to {release(course, options.name)}")
+    if answers_file(course, options.name).exists():
+        print(
+            "The answers in its bank were not handed in, which takes longer. Before students get "
+            f"it: python -m grading lint {options.name}"
+        )
     return FINE
 
 

@@ -17,7 +17,7 @@ from grading.compare import compare
 from grading.course import Course
 from grading.draws import Draws, first_draws, last_draws, one_changed
 from grading.reference import reference
-from grading.trials import judging_cells, try_answers
+from grading.trials import judging_cells, said_to_nobody, try_answers
 from grading.values import Value
 
 Values = Mapping[str, Value]
@@ -145,7 +145,11 @@ def _mistakes(
     """Hand in the answers of which something is said; return what visible checks then get."""
     found: dict[str, list[tuple[Value, str]]] = {}
     if told:
-        for trial in try_answers(course, assignment, told, hidden=False, draws=draws):
+        trials = try_answers(course, assignment, told, hidden=False, draws=draws)
+        flaws = [flaw for trial in trials if (flaw := said_to_nobody(trial)) is not None]
+        if flaws and draws == first_draws(assignment):
+            raise AssignmentError(assignment.name, flaws)
+        for trial in trials:
             for name, value in trial.seen.items():
                 if not trial.results[name].passed:
                     found.setdefault(name, []).append((value, trial.answer.says))

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from grading.answers import read_answers
+from grading.answers import Answer, read_answers
 from grading.assignment import Assignment, AssignmentError, Cell, Notebook, load
 from grading.check_calls import grading_import_flaws
 from grading.course import Course
-from grading.forbidden import find, own_names
+from grading.lint_answers import bank_flaws
 from grading.lint_cells import bound, cell_flaws, is_check, parse
+from grading.lint_forbidden import forbidden_uses
 from grading.lint_values import value_flaws
 from grading.walls import OWN_PACKAGES
 
@@ -46,11 +47,18 @@ def lint(course: Course, name: str) -> list[str]:
 
 
 def text_flaws(course: Course, assignment: Assignment) -> list[str]:
-    """Return the flaws that can be seen without running anything."""
-    flaws = list(_leaks(course, assignment))
+    """Return the flaws that can be seen without running anything.
+
+    Raises:
+        AssignmentError: The file of answers has flaws.
+    """
+    answers = read_answers(course, assignment)
+    flaws = list(_leaks(assignment, answers))
     flaws += _idle_files(assignment)
     flaws += _head_flaws(assignment)
+    flaws += bank_flaws(course, assignment, answers)
     packages = _closed_packages(course, assignment)
+    flaws += dict.fromkeys(forbidden_uses(assignment, packages, answers))
     for notebook in assignment.notebooks:
         provided: set[str] = set()
         for cell in notebook.cells:
@@ -70,31 +78,7 @@ def text_flaws(course: Course, assignment: Assignment) -> list[str]:
                         f"{place}: it calls check, which finds what it needs only for checks in "
                         "test cells; move the call there"
                     )
-        flaws += dict.fromkeys(_forbidden_uses(assignment, notebook, packages))
     return flaws
-
-
-def _forbidden_uses(
-    assignment: Assignment, notebook: Notebook, packages: set[str]
-) -> Iterator[str]:
-    """Yield where the instructor's own cells use what students may not, who learn from them."""
-    names = assignment.not_allowed
-    cells = [cell for cell in notebook.cells if cell.type == "code"]
-    own = {name for cell in cells for name in own_names(cell.solution, names)}
-    for cell in cells:
-        # What a test cell imports is looked at with the cell.
-        wanted = names - packages if cell.role == "test" else names
-        for source in (cell.released, cell.solution):
-            for use in find([(cell.id, source)], wanted, own):
-                way_out = (
-                    f"take it out of forbidden_calls in {assignment.name}.toml"
-                    if use.name in assignment.forbidden_calls
-                    else f"add it to modules in {assignment.name}.toml"
-                )
-                yield (
-                    f"{notebook.id}.ipynb, cell {use.cell!r}: it uses {use.name}, which students "
-                    f"may not; write it in another way, or {way_out}"
-                )
 
 
 def _closed_packages(course: Course, assignment: Assignment) -> set[str]:
@@ -103,12 +87,10 @@ def _closed_packages(course: Course, assignment: Assignment) -> set[str]:
     return {*own, *OWN_PACKAGES} - {"grading", *assignment.modules}
 
 
-def _leaks(course: Course, assignment: Assignment) -> Iterator[str]:
+def _leaks(assignment: Assignment, answers: Iterable[Answer]) -> Iterator[str]:
     """Yield hidden text that stands in the release."""
     released = _released_texts(assignment) | {
-        f"what the {answer.place} says": answer.says
-        for answer in read_answers(course, assignment)
-        if answer.says
+        f"what the {answer.place} says": answer.says for answer in answers if answer.says
     }
     for notebook in assignment.notebooks:
         for what, secret in _secrets(notebook):

@@ -118,19 +118,14 @@ def try_answers(
 def answer_flaws(course: Course, assignment: Assignment) -> list[str]:
     """Return a sentence for each answer of the bank that does not come to what it should.
 
-    An assignment may have no bank. Where it has one, each hidden check must be failed by a mistake.
+    What can be seen without handing them in is :mod:`grading.lint_answers`'s.
 
     Raises:
         AssignmentError: The file of answers has flaws, or the solution does not run.
         SandboxError: The machine lacks a wall.
     """
     answers = read_answers(course, assignment)
-    path = answers_file(course, assignment.name)
-    if not path.exists():
-        return []
-    place = path.name
-    if not any(answer.wrong for answer in answers):
-        return [f"{place} holds no [[mistake]]; add one for each task at least"]
+    place = answers_file(course, assignment.name).name
     trials = try_answers(course, assignment, answers)
     flaws = [f"{place}: {flaw}" for trial in trials for flaw in _trial_flaws(trial)]
     if assignment.variants:
@@ -141,14 +136,6 @@ def answer_flaws(course: Course, assignment: Assignment) -> list[str]:
             for trial in try_answers(course, assignment, answers, draws=draws)
             for flaw in _trial_flaws(trial)
         ]
-    failed = {name for trial in trials if trial.answer.wrong for name in trial.failed}
-    flaws += [
-        f"{place}: no [[mistake]] fails the hidden check {check.name!r}; add one that does, or "
-        "take the check out"
-        for notebook in assignment.notebooks
-        for check in notebook.checks
-        if check.hidden and check.name not in failed
-    ]
     return flaws
 
 
@@ -171,11 +158,18 @@ def _trial_flaws(trial: Trial) -> Iterator[str]:
     earned, whole = trial.points
     if answer.wrong and earned >= whole > 0:
         yield f"the wrong {answer.place} earns all {whole:g} points; it must lose some"
-    if answer.says and not trial.is_seen:
-        yield (
-            f"the wrong {answer.place} says something, but no visible check notices it; take "
-            "its says out"
-        )
+    if (flaw := said_to_nobody(trial)) is not None:
+        yield flaw
+
+
+def said_to_nobody(trial: Trial) -> str | None:
+    """Return a sentence where what a mistake says would reach no student; else None."""
+    if not trial.answer.says or trial.is_seen:
+        return None
+    return (
+        f"the wrong {trial.answer.place} says something, but no visible check notices it; take its "
+        "says out"
+    )
 
 
 def _job(job: Job, notebook: Notebook, batch: Sequence[Answer]) -> Job:

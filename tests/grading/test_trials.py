@@ -9,7 +9,7 @@ from grading.__main__ import FINE, LOOK, REFUSED, main
 from grading.answers import answers_file, read_answers
 from grading.assignment import AssignmentError, load
 from grading.course import Course
-from grading.lint import lint
+from grading.lint import lint, text_flaws
 from grading.release import release
 from grading.trials import answer_flaws, judging_cells, table, try_answers
 from tests.grading.small_course import small_course
@@ -119,7 +119,7 @@ def test_a_bank_that_is_right_has_no_flaw_and_what_it_says_reaches_the_release(c
         ('[[mistake]]\nname = "columns"', '[[honest]]\nname = "columns"', "no key 'says'"),
         ("softmax(-1)", "softmax(0)", "the honest answer 'torch' to 'function' fails"),
         ("seen = false\n", "", "is not noticed by a visible check"),
-        ("head_width = 12", "head_width = 64", "no [[mistake]] fails the hidden check 'head"),
+        ("head_width = 12", "head_width = 64", "passes 'head width, once more'; mend"),
         ("seen = false\n", 'seen = false\nsays = "By heart."\n', "no visible check notices it"),
         (
             'says = "Each',
@@ -170,8 +170,56 @@ def test_what_a_mistake_says_may_give_nothing_away(course: Course):
 def test_without_a_bank_there_is_nothing_to_try(course: Course):
     answers_file(course, "tiny").unlink()
     assert answer_flaws(course, load(course, "tiny")) == []
-    write(course, "")
-    assert "holds no [[mistake]]" in answer_flaws(course, load(course, "tiny"))[0]
+    assert text_flaws(course, load(course, "tiny")) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (ANSWERS, "", ["holds no [[mistake]]; add one for each task"]),
+        (
+            'cell = "number"',
+            'cell = "function"',
+            ["no [[mistake]] is meant to fail the hidden check 'head width, once more'"],
+        ),
+        (
+            'head_width = 12"',
+            "head_width = 12\"\nfails = ['weights, other sizes']",
+            [
+                "'the other way' to 'number' cannot fail 'weights, other sizes', which another",
+                "no [[mistake]] is meant to fail the hidden check 'head width, once more'",
+            ],
+        ),
+        (
+            "torch.as_tensor(scores).softmax(-1)",
+            "torch.as_tensor(scores).log_softmax(-1).exp()",
+            ["the honest answer 'torch' to 'function' uses log_softmax, which students may not"],
+        ),
+    ],
+)
+def test_flaws_that_are_seen_without_handing_in(
+    course: Course, old: str, new: str, said: list[str]
+):
+    assert text_flaws(course, load(course, "tiny")) == []
+    write(course, ANSWERS.replace(old, new, 1))
+    flaws = text_flaws(course, load(course, "tiny"))
+    assert len(flaws) == len(said)
+    assert all(what in flaw for what, flaw in zip(said, flaws, strict=True)), flaws
+
+
+@pytest.mark.slow
+def test_a_bank_with_a_flaw_is_not_released(course: Course, capsys: pytest.CaptureFixture[str]):
+    here = ["--course", str(course.root), "release", "tiny"]
+    write(course, ANSWERS.replace(".softmax(-1)", ".log_softmax(-1).exp()"))
+    assert main(here) == REFUSED
+    assert "the honest answer 'torch' to 'function' uses log_softmax" in capsys.readouterr().err
+    write(course, ANSWERS.replace("seen = false\n", 'seen = false\nsays = "By heart."\n'))
+    assert main(here) == REFUSED
+    assert "says something, but no visible check notices it" in capsys.readouterr().err
+    assert not (course.exercises / "tiny").exists()
+    write(course, ANSWERS)
+    assert main(here) == FINE
+    assert "not handed in, which takes longer" in capsys.readouterr().out
 
 
 @pytest.mark.slow
