@@ -114,10 +114,15 @@ def answer_wrongly(notebook: NotebookNode, *grade_ids: str) -> None:
 
 # One plausible wrong answer for each task; none earns a point, in whole or in part.
 WRONG = {
-    "head-widths": "d_k_bert = 12\nd_k_wide = 1280",
+    "head-widths": "d_k_bert = 12\nd_k_paper = 8\nd_k_wide = 1280",
     "head-dim": """\
 def head_dim(d_model, h):
     return d_model - h""",
+    "shapes-by-hand": """\
+shapes_by_hand = [[2, 4, 4], [2, 4, 2, 4], [2, 4, 4, 2], [2, 4, 2, 2], [2, 4, 2, 4], [2, 4, 4]]""",
+    "step-shapes": """\
+def step_shapes(B, N, d_model, h):
+    return [[B, N, d_model // h], [B, N, h], [B, h, N], [N, N], [B, N, h], [B, N, d_model]]""",
     "bert-counts": """\
 bert_qkv_weights = 3 * 768 * 64
 bert_qkv_parameters = 3 * 768 * 64 + 768
@@ -144,6 +149,9 @@ def merge_heads(heads):
     "attention-weights": """\
 def attention_weights(q, k):
     return (q @ k.transpose(-2, -1)).softmax(dim=-2)""",
+    "head-outputs": """\
+def head_outputs(q, k, v):
+    return v""",
     "multi-head-attention": """\
 def multi_head_attention(x, w_q, w_k, w_v, w_o, h):
     return x @ w_q @ w_k""",
@@ -158,4 +166,28 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x):
         return self.out_proj(self.v_proj(x)) + 0 * self.q_proj(self.k_proj(x))""",
+    "shares-by-hand": """\
+share_0 = [1, 2, 0, 0]
+share_1 = [0, 0, 3, 0]
+after_swap = [4, 2, 3, 2]""",
+    "head-shares": """\
+def head_shares(found, w_o):
+    return found.repeat(1, 1, 1, found.shape[1])""",
+    "reordered": """\
+def reordered(w_q, w_k, w_v, w_o, order):
+    return w_q[order], w_k[order], w_v[order], w_o[order]""",
+    "dog-bites-man": """\
+one_head_dog, one_head_man = [4, 0], [0, 2]
+two_heads_dog = two_heads_man = [2, 1, 2, 1]""",
+    "same-blend": """\
+def same_blend(v, w, i, j, change):
+    other = v.clone()
+    other[i], other[j] = v[j], v[i]
+    return other""",
+    "name-the-bugs": """\
+bugs = ["turned", "tokens mixed", "heads mixed", "wrong axis", "wrong size"]""",
+    "converted": """\
+def converted(w_q, w_k, w_v, w_o, h):
+    root = math.sqrt(len(w_q) // h)
+    return w_q / root, w_k / root, w_v, w_o""",
 }

@@ -79,14 +79,14 @@ def test_a_check_says_what_is_wrong_and_then_what_is_right(notebook: Page) -> No
 def test_a_number_that_earns_points_is_checked_for_its_form_only(notebook: Page) -> None:
     check = code_cell(notebook, 'check("d_k of BERT-base"')
     answer = code_cell(notebook, "# d_k_wide = ?")
-    run(answer, "# d_k_wide = ?\nd_k_bert, d_k_wide = 'sixty-four', 80")
+    run(answer, "# d_k_wide = ?\nd_k_bert, d_k_paper, d_k_wide = 'sixty-four', 64, 80")
     assert "CheckFailed: d_k of BERT-base:" in run(check)
     shown = []
     for number in (63, 64):
-        run(answer, f"# d_k_wide = ?\nd_k_bert = d_k_wide = {number}")
+        run(answer, f"# d_k_wide = ?\nd_k_bert = d_k_paper = d_k_wide = {number}")
         shown.append(run(check))
     assert shown[0] == shown[1]
-    assert shown[0].count("•") == 2
+    assert shown[0].count("•") == 3
     assert "✓" not in shown[0]
 
 

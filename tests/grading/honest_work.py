@@ -152,7 +152,7 @@ def test_cells_duplicated(work: Work) -> None:
 def answer_split(work: Work) -> None:
     """JupyterLab's split copies the grade_id: the two halves are joined in order."""
     half_right(work)
-    cell = find(work.notebook, HALF[3])
+    cell = find(work.notebook, "count-functions")
     head, tail = cell.source.split("def count_layer", 1)
     rest = cell.copy()
     rest["id"], rest["source"] = "second-half", "def count_layer" + tail
