@@ -45,7 +45,7 @@ _WAYS = {
 _NAN = "'not a number', as in 0 / 0"
 # What PyTorch's max, sort and others give along a dimension.
 _SEVERAL = "torch.return_types."
-_TAKE_ONE = "It holds several results; take one out, such as `.values`."
+_TAKE_ONE = "It holds several results: take out `.values` or `.indices`."
 _LONGEST_QUOTE = 300
 
 
@@ -120,11 +120,12 @@ def describe(value: Value) -> str:
     if whole_number(value) is not None:
         return "a whole number"
     if is_number(value):
-        return "a number" if is_finite(value) else _unusual(_number(value))
+        return "a number with a fraction" if is_finite(value) else _unusual(_number(value))
     if isinstance(value, str):
         return f"a text: {_quoted(value)}"
     if isinstance(value, list):
-        return "a list of 1 item" if len(value) == 1 else f"a list of {len(value)} items"
+        all_arrays = value and all(isinstance(item, Array) for item in value)
+        return f"a list of {_counted(len(value), 'tensor' if all_arrays else 'item')}"
     if isinstance(value, Array):
         return f"an array or tensor of shape {value.shape} and dtype {value.dtype}"
     assert isinstance(value, Raised | Unsupported)  # nothing else is left

@@ -87,7 +87,8 @@ def test_a_form_only_check_says_so(exercise: Path, capsys: pytest.CaptureFixture
         "Whether it is right is checked when it is graded.\n"
     )
     assert failure("d_k", 63.5) == (
-        "d_k: Expected a whole number; yours is a number.\nHint: Divide the width by the heads."
+        "d_k: Expected a whole number; yours is a number with a fraction.\n"
+        "Hint: Divide the width by the heads."
     )
 
 

@@ -174,14 +174,14 @@ def test_numbers_and_arrays_of_one_number_agree(got: float, expected: float, tol
         (
             X,
             [X, X],
-            "Expected a list of 2 items; "
+            "Expected a list of 2 tensors; "
             "yours is an array or tensor of shape (2, 5, 12) and dtype float32.",
         ),
         (
             X.max(dim=-1),
             [1, 2],
             "Expected a list of 2 items; yours is a value of type torch.return_types.max. "
-            "It holds several results; take one out, such as `.values`.",
+            "It holds several results: take out `.values` or `.indices`.",
         ),
         # shape before everything
         (X[:0], X, "Expected shape (2, 5, 12); yours has shape (0, 5, 12)."),
@@ -328,7 +328,7 @@ def test_a_wrong_plain_number_is_never_told_how_wrong() -> None:
         (
             TypeError("unsupported operand: 'Tensor' and 'torch.return_types.max'"),
             "It raised TypeError: unsupported operand: 'Tensor' and 'torch.return_types.max'. "
-            "It holds several results; take one out, such as `.values`.",
+            "It holds several results: take out `.values` or `.indices`.",
         ),
         (NotImplementedError(), "This is not written yet: it raises NotImplementedError."),
     ],

@@ -90,7 +90,7 @@ def test_a_hash_is_salted_and_holds_no_value() -> None:
     [
         (65, 64, "This is not the right number."),
         (10**100, 64, "This is not the right number."),
-        (64.5, 64, "Expected a whole number; yours is a number."),
+        (64.5, 64, "Expected a whole number; yours is a number with a fraction."),
         (True, 1, "Expected a whole number; yours is the truth value True."),
         ("64", 64, "Expected a whole number; yours is a text: '64'."),
         (64, "64", "Expected a text; yours is a whole number."),
@@ -161,7 +161,9 @@ def test_a_number_that_earns_points_is_checked_for_form_only() -> None:
         assert judged(got, whole) == FORM_ONLY
         assert judged(got, fraction) == FORM_ONLY
     assert judged(0.25, fraction) == FORM_ONLY
-    assert judged(0.25, whole) == wrong("Expected a whole number; yours is a number.")
+    assert judged(0.25, whole) == wrong(
+        "Expected a whole number; yours is a number with a fraction."
+    )
     assert judged(math.nan, fraction) == wrong(
         "Expected a number; yours is nan, 'not a number', as in 0 / 0."
     )
