@@ -120,7 +120,7 @@ def syntax_error(work: Work) -> None:
     solve(work.notebook, answer_ids()[1])
 
 
-@submission(quick=True, honest=True, right=(*HALF[:2], *answer_ids()[3:]), status=Status.WARNINGS)
+@submission(honest=True, right=(*HALF[:2], *answer_ids()[3:]), status=Status.WARNINGS)
 def endless_loop(work: Work) -> None:
     """`while True` in the third answer: it is stopped, and all the others count."""
     solve(work.notebook)
