@@ -82,9 +82,10 @@ def refuse_another_release(course: Course, assignment: Assignment) -> None:
     else:
         if {name: tuple(options) for name, options in released.items()} == dict(wanted):
             return
-        flaw = (
-            f"{_state(assignment)}, but exercises/{assignment.name} was released {_how(released)}"
-        )
+        how = "with variants" if released else "without variants"
+        if released and wanted:
+            how = "with picks of other names or options"
+        flaw = f"{_state(assignment)}, but exercises/{assignment.name} was released {how}"
     raise AssignmentError(
         assignment.name,
         [
@@ -98,7 +99,3 @@ def refuse_another_release(course: Course, assignment: Assignment) -> None:
 def _state(assignment: Assignment) -> str:
     state = "true" if assignment.variants else "false, or not set"
     return f"solutions/{assignment.name}.toml has variants = {state}"
-
-
-def _how(released: Mapping[str, object]) -> str:
-    return "with variants, of other names or options" if released else "without variants"

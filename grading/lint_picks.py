@@ -14,7 +14,7 @@ from grading.matching import is_open_code
 from grading.notebook import Cell, Notebook
 from grading.pick_calls import PickCall, find_picks, imports_pick
 
-# The solution runs once with each option, and twice each time: to release and to lint.
+# To release it, the solution is run with each of them.
 MOST_OPTIONS = 24
 OUT_OF_REACH = "so the grader could not draw for it; write both out: pick('name', [1, 2])"
 

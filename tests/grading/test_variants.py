@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from grading import check, checks_file, expected, pick
-from grading.assignment import AssignmentError
+from grading.assignment import AssignmentError, load
 from grading.autograde import autograde
 from grading.check import CheckFailed
 from grading.course import Course
+from grading.draws import drawn, key
+from grading.reference import references_of
 from grading.release import _same_entry, is_current, release
 from grading.variants import ID_FILE, ID_FILE_TEXT, draw, own_id
 from tests.grading.drawn_course import OPTIONS, WHO, answers, drawn_course, switch
@@ -246,12 +248,29 @@ def test_two_students_are_graded_by_their_own_numbers(course: Course, course_sec
     assert f"d_model is {WHO['ada']}" in page
 
 
+def test_the_solution_runs_once_for_each_draw(
+    course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def reference(*arguments: Any) -> int:
+        asked.append(arguments[-1]["d_model"])
+        return asked[-1]
+
+    monkeypatch.setattr("grading.reference.reference", reference)
+    assignment = load(course, "tiny")
+    students = ["ada", "ben", "cleo", "dan", "eve"]  # ada, cleo and dan drew the same
+    found = references_of(course, assignment, None, students, 2)  # type: ignore[arg-type]
+    assert sorted(asked) == [0, 1, 3]
+    assert [found[key(drawn(assignment, one))]["tiny"] for one in students] == [3, 0, 3, 3, 1]
+
+
 @pytest.mark.parametrize(
     ("now", "picks", "said"),
     [
         (True, None, "exercises/tiny was released without variants"),
-        (True, {"d_model": ["1", "2"]}, "was released with variants, of other names or options"),
-        (False, {"d_model": [*map(str, OPTIONS)]}, "variants = false, or not set"),
+        (True, {"d_model": ["1", "2"]}, "was released with picks of other names or options"),
+        (False, {"d_model": [*map(str, OPTIONS)]}, "exercises/tiny was released with variants"),
     ],
 )
 def test_switched_without_a_release_it_is_not_graded(
