@@ -1,6 +1,6 @@
-"""What an exercise calls: `check("name", value_or_callable)`, `seed("name")`, `pick("name", [])`.
+"""What an exercise calls: `check(name, value_or_callable)`, `seed(name)`, `pick(name, options)`.
 
-In a student's Jupyter it says at once whether the value is right. While a submission is graded
+In a student's Jupyter `check` says at once whether the value is right. While a submission is graded
 it only sends the value out of the sandbox and compares nothing: there is nothing in here that
 could be talked into giving marks.
 """
