@@ -98,6 +98,18 @@ def test_a_check_cannot_be_edited(notebook: Page) -> None:
     assert check.locator(".cm-content").inner_text() == before
 
 
+def test_the_demo_is_live_and_python_answers(notebook: Page) -> None:
+    cell = code_cell(notebook, 'demo("HeadExplorer"')
+    run(cell)
+    meaning = cell.get_by_role("button", name="2 meaning", exact=True)
+    expect(meaning).to_have_attribute("aria-pressed", "false")
+    seen = cell.locator(".mha-seen")
+    before = seen.inner_text()
+    meaning.press("Enter")
+    expect(meaning).to_have_attribute("aria-pressed", "true")
+    expect(seen).not_to_have_text(before)
+
+
 def test_hints_are_folded_and_open(notebook: Page) -> None:
     task = notebook.locator(".jp-MarkdownCell").filter(has_text="Write split_heads(x, h)")
     hint = task.locator("details").first
