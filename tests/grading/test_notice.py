@@ -20,6 +20,8 @@ from IPython.utils.capture import capture_output
 from grading import notice
 from grading.checks_file import FILE_NAME, write
 from grading.expected import entry
+from grading.job import Job, JobCell
+from grading.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[2]
 NAMES = ["MultiheadAttention", "log_softmax", "mha_lib", "softmax"]
@@ -229,6 +231,25 @@ def test_a_real_kernel_watches_from_the_first_import(tmp_path: Path) -> None:
     assert shown[0].startswith("• width")
     assert shown[1].startswith(f"{NOTE}softmax (line 2 of this cell).")
     assert shown[2] == ""
+
+
+def test_while_a_submission_is_graded_nobody_watches(tmp_path: Path) -> None:
+    """Not even after a student has loaded this package anew."""
+    lay(tmp_path, NAMES)
+    cells = (
+        "import importlib, sys, grading\nimportlib.reload(grading)\n"
+        "from grading import check\ncheck('width', 64)",
+        "import torch\ntorch.softmax\nprint(get_ipython().events.callbacks['post_run_cell'])\n"
+        "print('grading.notice' in sys.modules)",
+    )
+    job = Job(
+        tuple(JobCell(f"c{number}", cell) for number, cell in enumerate(cells)),
+        files={FILE_NAME: (tmp_path / FILE_NAME).read_bytes()},
+    )
+    result = Sandbox().run(job)
+    assert [(one.name, one.value) for one in result.messages] == [("width", 64)]
+    assert result.cells["c0"].outputs == ()
+    assert [output["text"] for output in result.cells["c1"].outputs] == ["[]\nFalse\n"]
 
 
 def test_a_cell_is_not_slowed(shell: InteractiveShell, tmp_path: Path) -> None:
