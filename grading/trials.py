@@ -125,6 +125,8 @@ def answer_flaws(course: Course, assignment: Assignment) -> list[str]:
         SandboxError: The machine lacks a wall.
     """
     answers = read_answers(course, assignment)
+    if not answers:
+        return []
     place = answers_file(course, assignment.name).name
     trials = try_answers(course, assignment, answers)
     flaws = [f"{place}: {flaw}" for trial in trials for flaw in _trial_flaws(trial)]

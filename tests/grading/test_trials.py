@@ -167,8 +167,10 @@ def test_what_a_mistake_says_may_give_nothing_away(course: Course):
     assert any("holds the feedback of the hidden check" in flaw for flaw in lint(course, "tiny"))
 
 
-def test_without_a_bank_there_is_nothing_to_try(course: Course):
+def test_without_a_bank_there_is_nothing_to_try(course: Course, monkeypatch: pytest.MonkeyPatch):
+    """Nor is the solution run for it."""
     answers_file(course, "tiny").unlink()
+    monkeypatch.setattr("grading.trials.sandbox_for", None)
     assert answer_flaws(course, load(course, "tiny")) == []
     assert text_flaws(course, load(course, "tiny")) == []
 
