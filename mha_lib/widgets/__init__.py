@@ -14,8 +14,10 @@ if find_spec("anywidget") is None:
 
 from mha_lib.widgets.assets import site_assets
 from mha_lib.widgets.base import CourseWidget
+from mha_lib.widgets.copy_heads import CopyHeads
 from mha_lib.widgets.cost_explorer import CostExplorer
 from mha_lib.widgets.embedding_map import EmbeddingMap
+from mha_lib.widgets.grammar_heads import GrammarHeads
 from mha_lib.widgets.head_explorer import HeadExplorer
 from mha_lib.widgets.mask_painter import MaskPainter
 from mha_lib.widgets.patch_attention import PatchAttention
@@ -31,9 +33,11 @@ from mha_lib.widgets.word_by_word import WordByWord
 from mha_lib.widgets.word_order import WordOrder
 
 __all__ = [
+    "CopyHeads",
     "CostExplorer",
     "CourseWidget",
     "EmbeddingMap",
+    "GrammarHeads",
     "HeadExplorer",
     "MaskPainter",
     "PatchAttention",

@@ -26,6 +26,7 @@ CHAPTERS = (
     "transformer",
     "pictures",
     "pytorch",
+    "real-heads",
     "long-sequences",
 )
 PAGES = ("index", *CHAPTERS, *EXERCISES, "questions", "glossary", "references", "search")

@@ -1,0 +1,135 @@
+"""What heads learn, over several seeds: `python -m benchmarks.heads`.
+
+It trains the small models of the chapter on heads that learn, for longer than its page does, and
+prints its tables: one head against three on the made-up language with equal parameters; what each
+head looks at, and what is lost without it; the same without the scale; and heads that copy, in one
+layer and in two. The command fails when a claim of the chapter does not hold with its margin. One
+thread; a few minutes.
+"""
+
+import argparse
+import sys
+from statistics import mean
+
+import torch
+
+from mha_lib.experiments.grammar import RELATIONS, accuracy, attention_mass, train_grammar
+from mha_lib.experiments.induction import head_scores, train_copying
+
+SEEDS = 5
+# What the chapter rests on.
+ADVANTAGE = 0.25  # of three heads over one, in accuracy
+LOST = 0.4  # by the relation whose head is taken away, at least
+KEPT = 0.9  # what the others still have
+INDUCTION = 0.6  # the score that two layers reach, within so many seconds
+SECONDS = 60
+# What one layer gets by spreading its weight over the places where the letter to copy may stand.
+ONE_LAYER = 0.2
+WIDTHS = (16, 64, 256)  # d_k, with and without the scale
+
+
+def compare_heads(seeds: int, steps: int) -> list[str]:
+    """One head against three: accuracy, seconds; return what does not hold."""
+    reached = {}
+    flaws = []
+    print(f"one head against three, {steps} steps, {seeds} seeds")
+    print("h  parameters  accuracy mean  worst   best  CPU s")
+    for h in (1, 3):
+        runs, seconds = [], []
+        for seed in range(seeds):
+            model, way = train_grammar(h, seed=seed, steps=steps)
+            runs.append(mean(accuracy(model)))
+            seconds.append(way.cpu_seconds)
+            if h > 1:
+                flaws += _ablate(model, seed)
+        reached[h] = runs
+        count = sum(p.numel() for p in model.parameters())
+        print(
+            f"{h}  {count:10,}  {mean(runs):13.3f}  {min(runs):.3f}  {max(runs):.3f}  "
+            f"{mean(seconds):5.1f}"
+        )
+    if min(reached[3]) < max(reached[1]) + ADVANTAGE:
+        flaws.append(f"three heads are not {ADVANTAGE} above one: {reached}")
+    return flaws
+
+
+def _ablate(model: torch.nn.Module, seed: int) -> list[str]:
+    """Take each head away in turn; return what does not hold."""
+    masses = attention_mass(model)  # type: ignore[arg-type]
+    flaws = []
+    for head, mass in enumerate(masses):
+        keep = torch.arange(len(masses)) != head  # (h,)
+        left = accuracy(model, head_mask=keep)  # type: ignore[arg-type]
+        job = max(range(len(RELATIONS)), key=mass.__getitem__)
+        print(
+            f"   seed {seed}, head {head + 1}: mass "
+            + " ".join(f"{each:.2f}" for each in mass)
+            + f" ({RELATIONS[job]}); without it "
+            + " ".join(f"{each:.2f}" for each in left)
+        )
+        others = [each for relation, each in enumerate(left) if relation != job]
+        if left[job] > 1 - LOST or min(others) < KEPT:
+            flaws.append(f"seed {seed}: without head {head + 1} accuracies are {left}")
+    return flaws
+
+
+def leave_out_scale(seeds: int, steps: int) -> None:
+    """Train with and without dividing by sqrt(d_k); told without a bound, for seeds differ much."""
+    print(f"three heads of width d_k, with the scale and without, {steps} steps")
+    print(" d_k  scaled (worst - best)  unscaled (worst - best)")
+    for d_k in WIDTHS:
+        cells = []
+        for scaled in (True, False):
+            runs = []
+            for seed in range(seeds):
+                model, _ = train_grammar(3, seed=seed, steps=steps, head_dim=d_k, scaled=scaled)
+                runs.append(mean(accuracy(model, scaled=scaled)))
+            cells.append(f"{min(runs):.3f} - {max(runs):.3f}")
+        print(f"{d_k:4}  {cells[0]:>21}  {cells[1]:>23}")
+
+
+def copy(seeds: int) -> list[str]:
+    """Heads that copy, in one layer and in two; return what does not hold."""
+    flaws = []
+    print(f"heads that copy, {seeds} seeds")
+    print("layers  seed  induction  one back  accuracy  step  CPU s")
+    for layers in (2, 1):
+        for seed in range(seeds):
+            model, way = train_copying(layers, seed=seed)
+            scores = head_scores(model)
+            best, back = max(scores.induction[-1]), max(scores.previous[0])
+            step = next((p.step for p in way.curve if p.scores[0] > INDUCTION), None)
+            print(
+                f"{layers:6}  {seed:4}  {best:9.2f}  {back:8.2f}  {scores.accuracy:8.2f}  "
+                f"{step or '-':>4}  {way.cpu_seconds:5.1f}"
+            )
+            if layers == 2 and (best < INDUCTION or way.cpu_seconds > SECONDS):
+                flaws.append(f"two layers, seed {seed}: {best:.2f} in {way.cpu_seconds:.0f} s")
+            if layers == 1 and best > ONE_LAYER:
+                flaws.append(f"one layer, seed {seed}: {best:.2f}")
+    return flaws
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, print, and exit non-zero when a claim does not hold."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.heads",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many (default {SEEDS})")
+    parser.add_argument("--steps", type=int, default=800, help="of the made-up language")
+    parser.add_argument("--no-scale-table", action="store_true", help="leave the third table out")
+    options = parser.parse_args(arguments)
+    if options.seeds < 1 or options.steps < 100:
+        parser.error("give 1 seed or more, and 100 steps or more")
+    torch.set_num_threads(1)
+    flaws = compare_heads(options.seeds, options.steps) + copy(options.seeds)
+    if not options.no_scale_table:
+        leave_out_scale(min(2, options.seeds), 500)
+    if flaws:
+        sys.exit("benchmarks.heads:\n" + "\n".join(flaws))
+
+
+if __name__ == "__main__":
+    main()

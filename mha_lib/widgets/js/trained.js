@@ -1,0 +1,69 @@
+/**
+ * A trained model's numbers, as `trained.py` packs them, and the layers that are made of them.
+ *
+ * @typedef {import("./attention.js").Matrix} Matrix
+ * @typedef {Record<string, {shape: number[], data: string}>} Packed
+ */
+
+import { matmul, transpose } from "./attention.js";
+
+/** One float16, from its 16 bits. @param {number} bits */
+function half(bits) {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 0x1f;
+  const fraction = bits & 0x3ff;
+  if (exponent === 0) return sign * 2 ** -14 * (fraction / 1024);
+  return sign * 2 ** (exponent - 15) * (1 + fraction / 1024); // trained weights are finite
+}
+
+/**
+ * The numbers of every parameter: a list for a vector, rows for a matrix.
+ * @param {Packed} packed
+ * @returns {Record<string, any>}
+ */
+export function unpack(packed) {
+  return Object.fromEntries(
+    Object.entries(packed).map(([name, { shape, data }]) => {
+      const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+      const view = new DataView(bytes.buffer);
+      const flat = Array.from({ length: bytes.length / 2 }, (_, i) => half(view.getUint16(2 * i, true)));
+      if (shape.length === 1) return [name, flat];
+      const [rows, columns] = shape;
+      return [name, Array.from({ length: rows }, (_, i) => flat.slice(i * columns, (i + 1) * columns))];
+    }),
+  );
+}
+
+/**
+ * What `nn.Linear` computes: x W^T + b.
+ * @param {Matrix} x (N, in) @param {Matrix} weight (out, in) @param {number[]} [bias] (out)
+ * @returns {Matrix} (N, out)
+ */
+export function linear(x, weight, bias) {
+  const product = matmul(x, transpose(weight));
+  return bias ? product.map((row) => row.map((number, i) => number + bias[i])) : product;
+}
+
+/**
+ * What `nn.LayerNorm` computes: each row gets mean 0 and variance 1, then a scale and a shift.
+ * @param {Matrix} x (N, d) @param {number[]} weight (d) @param {number[]} bias (d)
+ * @returns {Matrix} (N, d)
+ */
+export function layerNorm(x, weight, bias) {
+  return x.map((row) => {
+    const mean = row.reduce((sum, number) => sum + number, 0) / row.length;
+    const variance = row.reduce((sum, number) => sum + (number - mean) ** 2, 0) / row.length;
+    const shrink = 1 / Math.sqrt(variance + 1e-5);
+    return row.map((number, i) => (number - mean) * shrink * weight[i] + bias[i]);
+  });
+}
+
+/** Two matrices added, number by number. @param {Matrix} a @param {Matrix} b @returns {Matrix} */
+export function add(a, b) {
+  return a.map((row, i) => row.map((number, j) => number + b[i][j]));
+}
+
+/** Columns `start` to `end`. @param {Matrix} matrix @returns {Matrix} */
+export function columns(matrix, start, end) {
+  return matrix.map((row) => row.slice(start, end));
+}

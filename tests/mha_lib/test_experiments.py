@@ -1,0 +1,184 @@
+"""The small models that are trained for the chapter on heads that learn."""
+
+import pytest
+import torch
+
+from benchmarks import heads
+from mha_lib.experiments import grammar, induction
+from mha_lib.experiments.grammar import GrammarModel, train_grammar
+from mha_lib.experiments.induction import CopyModel, train_copying
+from mha_lib.experiments.training import Point, Way, train
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_sentences_ask_for_the_words_that_the_rules_name() -> None:
+    sentences = grammar.draw(50, generator())
+    for words, markers, places in zip(*(each.tolist() for each in sentences), strict=True):
+        assert sorted(markers) == list(range(8))
+        kinds = [word // grammar.MEMBERS for word in words]
+        assert len(set(words)) == 8
+        for i, (previous, partner, governor) in enumerate(places):
+            assert previous == max(i - 1, 0)
+            assert partner != i
+            assert kinds[partner] == kinds[i]
+            role, clause = grammar.ROLES[markers[i] % 4], markers[i] // 4
+            wanted = "subject" if role == "verb" else "verb"
+            assert grammar.ROLES[markers[governor] % 4] == wanted
+            assert markers[governor] // 4 == clause
+    answers = sentences.answers()
+    assert torch.equal(answers[:, 1:, 0], sentences.words[:, :-1])
+
+
+@pytest.mark.parametrize(
+    ("words", "markers", "message"),
+    [
+        ([0, 1, 4, 5], [0, 1, 2, 3], "8 tokens"),
+        ([0, 1, 4, 5, 8, 9, 12, 13], [0, 0, 2, 3, 4, 5, 6, 7], "stands once"),
+        ([0, 1, 2, 5, 8, 9, 12, 13], list(range(8)), "one partner"),
+    ],
+)
+def test_what_is_no_sentence_is_refused(words: list[int], markers: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        grammar.relate(torch.tensor([words]), torch.tensor([markers]))
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 3, 4, 6])
+def test_every_number_of_heads_has_the_same_parameters(num_heads: int) -> None:
+    assert sum(p.numel() for p in GrammarModel(num_heads).parameters()) == 16_608
+
+
+def test_without_heads_a_word_knows_nothing_of_the_others() -> None:
+    model = GrammarModel(3).eval()
+    sentences = grammar.draw(1, generator())
+    other = sentences.words.clone()
+    other[0, 1:] = (other[0, 1:] + 8) % 32
+    off = torch.zeros(3, dtype=torch.bool)
+    logits = [model(words, sentences.markers, head_mask=off) for words in (sentences.words, other)]
+    assert torch.equal(logits[0][0, 0], logits[1][0, 0])
+    seeing = [model(words, sentences.markers) for words in (sentences.words, other)]
+    assert not torch.allclose(seeing[0][0, 0], seeing[1][0, 0])
+
+
+def test_without_the_scale_scores_are_as_many_times_larger() -> None:
+    model = GrammarModel(3).eval()
+    sentences = grammar.draw(2, generator())
+    with torch.no_grad():
+        unscaled = model(sentences.words, sentences.markers, scaled=False)
+        model.attention.q_proj.weight *= model.attention.head_dim**0.5
+        model.attention.q_proj.bias *= model.attention.head_dim**0.5
+        torch.testing.assert_close(unscaled, model(sentences.words, sentences.markers))
+
+
+def test_patterns_repeat_and_say_from_where_they_can_be_known() -> None:
+    repeats = induction.draw(40, generator())
+    assert repeats.periods.min() >= induction.SHORTEST
+    assert repeats.periods.max() <= induction.LONGEST
+    told = repeats.told()
+    for tokens, period, known in zip(*(each.tolist() for each in (*repeats, told)), strict=True):
+        letters = tokens[1:]
+        assert tokens[0] == induction.START
+        assert letters[period:] == letters[:-period]
+        # Logits at place t say token t + 1, a letter whose forerunner has stood there before.
+        assert known == [place > period for place in range(len(letters))]
+
+
+def test_a_given_period_has_no_letter_twice() -> None:
+    for pattern in induction.draw(20, generator(), period=9).tokens[:, 1:10].tolist():
+        assert len(set(pattern)) == 9
+
+
+def test_a_perfect_copier_scores_one_and_one_at_a_fixed_distance_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = CopyModel(num_layers=1)
+    seen: dict[str, torch.Tensor] = {}
+
+    class Trace:
+        """Weights of a head that finds the letter after the last same one, and of a fixed one."""
+
+        @property
+        def weights(self) -> torch.Tensor:
+            tokens = seen["tokens"]
+            B, N = tokens.shape
+            period = int((tokens[0, 2:] == tokens[0, 1]).nonzero()[0]) + 1
+            weights = torch.zeros(B, 2, N, N)
+            for place in range(N):
+                weights[:, 0, place, max(place - period + 1, 0)] = 1.0
+                weights[:, 1, place, max(place - 7 + 1, 0)] = 1.0
+            return weights
+
+    class Traced:
+        def __init__(self, _: object) -> None:
+            self.traces = {"layers.0": Trace()}
+
+        def __enter__(self) -> dict[str, Trace]:
+            return self.traces
+
+        def __exit__(self, *_: object) -> None:
+            return None
+
+    def forward(tokens: torch.Tensor) -> torch.Tensor:
+        seen["tokens"] = tokens
+        return torch.zeros(*tokens.shape, induction.LETTERS)
+
+    monkeypatch.setattr(model, "forward", forward)
+    monkeypatch.setattr(induction, "traced", Traced)
+    finds, fixed = induction.head_scores(model, count=4).induction[0]
+    assert finds == pytest.approx(1.0)
+    assert fixed == pytest.approx(0.0)
+    assert induction.head_scores(model, count=4, periods=(7,)).induction[0][1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("run", [train_grammar, train_copying], ids=["grammar", "copying"])
+def test_training_follows_its_seed_and_leaves_torch_s_own_alone(run: object) -> None:
+    before = torch.get_rng_state()
+    models = [run(2, seed=seed, steps=3)[0] for seed in (0, 0, 1)]  # type: ignore[operator]
+    assert torch.equal(before, torch.get_rng_state())
+    states = [torch.cat([p.flatten() for p in model.parameters()]) for model in models]
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
+
+
+def test_progress_is_told_and_the_learning_rate_rises_and_falls() -> None:
+    layer = torch.nn.Linear(1, 1)
+    told: list[tuple[int, int]] = []
+    way = train(
+        layer,
+        lambda: layer(torch.ones(1, 1)).sum(),
+        lambda: (0.0,),
+        steps=20,
+        learning_rate=0.1,
+        warm_up=10,
+        decay=True,
+        every=10,
+        progress=lambda done, steps: told.append((done, steps)),
+    )
+    assert told == [(step, 20) for step in range(1, 21)]
+    assert [point.step for point in way.curve] == [10, 20]
+    assert way.cpu_seconds > 0
+
+
+def test_the_first_step_that_reached_a_score_is_known() -> None:
+    way = Way([Point(10, (0.2, 0.4)), Point(20, (0.9, 0.9))], 1.0)
+    assert way.reached(0.3) == 10
+    assert way.reached(0.5) == 20
+    assert way.reached(0.95) is None
+
+
+def test_three_heads_learn_what_one_cannot_and_each_has_its_job(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert heads.compare_heads(seeds=1, steps=400) == []
+    assert "16,608" in capsys.readouterr().out
+
+
+def test_two_layers_copy_and_one_does_not() -> None:
+    assert heads.copy(seeds=1) == []
+
+
+@pytest.mark.slow
+def test_the_claims_hold_for_every_seed() -> None:
+    heads.main(["--no-scale-table"])
