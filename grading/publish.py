@@ -18,7 +18,7 @@ from grading.course import Course
 from grading.release import is_current
 
 # What a student's Jupyter runs; the rest of the lock builds the book and grades.
-NEEDED = ("torch", "numpy", "matplotlib", "jupyterlab", "ipywidgets", "anywidget", "jsonschema")
+NEEDED = ("torch", "numpy", "matplotlib", "jupyterlab", "ipywidgets", "anywidget")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".ipynb_checkpoints")
 
 README = """\
@@ -69,7 +69,7 @@ requires-python = ">=3.11"
 dependencies = ["torch", "numpy"]
 
 [project.optional-dependencies]
-widgets = ["anywidget", "ipywidgets", "jsonschema"]
+widgets = ["anywidget", "ipywidgets"]
 
 [tool.hatch.build.targets.wheel]
 packages = [{packages}]

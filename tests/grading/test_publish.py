@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,14 @@ from grading.__main__ import FINE, REFUSED, main
 from grading.assignment import load
 from grading.course import Course
 from grading.lint import _secrets
-from grading.publish import NEEDED, PublishError, check_modules, publish, requirements
+from grading.publish import (
+    NEEDED,
+    PROJECT,
+    PublishError,
+    check_modules,
+    publish,
+    requirements,
+)
 from grading.release import release
 from tests.grading.small_course import small_course
 
@@ -132,3 +140,17 @@ def test_a_student_installs_what_notebooks_run_with(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("numpy==2.0\n")
     with pytest.raises(PublishError, match="make lock"):
         requirements(Course(tmp_path))
+
+
+def _installed_with(project: str) -> tuple[set[str], set[str]]:
+    """Return the packages that `pip install .` brings by a pyproject.toml, and those of widgets."""
+    table = tomllib.loads(project)["project"]
+    lists = table["dependencies"], table["optional-dependencies"]["widgets"]
+    library, demos = ({re.split("[><=~]", one)[0] for one in each} for each in lists)
+    return library, demos
+
+
+def test_the_tree_needs_what_our_own_package_needs() -> None:
+    library, demos = _installed_with(PROJECT.format(packages=""))
+    assert (library, demos) == _installed_with((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert library | demos <= {*NEEDED}
