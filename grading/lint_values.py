@@ -60,9 +60,9 @@ def _flaws_with(course: Course, assignment: Assignment, draws: Draws) -> list[st
     flaws = []
     for notebook in assignment.notebooks:
         right = reference(course, assignment, notebook, sandbox, draws)
-        variants = _variants(assignment, notebook, key, draws)
-        runs = _run_all(sandbox, variants)
-        unfinished = [flaw for key, run in runs.items() if (flaw := _unfinished(key[0], run))]
+        altered = _altered(assignment, notebook, key, draws)
+        runs = _run_all(sandbox, altered)
+        unfinished = [flaw for (how, _), run in runs.items() if (flaw := _unfinished(how, run))]
         if unfinished:
             flaws += [f"{notebook.id}.ipynb: {flaw}" for flaw in dict.fromkeys(unfinished)]
             continue  # Values that are missing for want of time say nothing about the checks.
@@ -70,9 +70,9 @@ def _flaws_with(course: Course, assignment: Assignment, draws: Draws) -> list[st
         flaws += [f"{notebook.id}.ipynb{flaw}" for flaw in time_flaws(disturbed, assignment.limits)]
         for check in notebook.checks:
             values = {
-                name: _value(received(runs[name, check.hidden], check))
-                for name in variants
-                if check.hidden in variants[name]
+                how: _value(received(runs[how, check.hidden], check))
+                for how in altered
+                if check.hidden in altered[how]
             }
             known = right.hidden if check.hidden else right.visible
             said = _check_flaws(check, known[check.name], values)
@@ -81,10 +81,10 @@ def _flaws_with(course: Course, assignment: Assignment, draws: Draws) -> list[st
     return flaws
 
 
-def _variants(
+def _altered(
     assignment: Assignment, notebook: Notebook, key: str, draws: Draws
 ) -> dict[str, dict[bool, Job]]:
-    """Return the jobs to compare the reference with: by name, then False for A, True for B."""
+    """Return the solution altered in several ways: jobs by how, then False for A, True for B."""
 
     def both(rebuilt: Rebuilt, secret: str = key) -> dict[bool, Job]:
         visible, hidden = jobs(rebuilt, assignment.files, secret, draws=draws)
@@ -100,27 +100,27 @@ def _variants(
 
 
 def _run_all(
-    sandbox: Sandbox, variants: Mapping[str, Mapping[bool, Job]]
+    sandbox: Sandbox, altered: Mapping[str, Mapping[bool, Job]]
 ) -> dict[tuple[str, bool], Run]:
-    keyed = {(name, hidden): job for name, both in variants.items() for hidden, job in both.items()}
+    keyed = {(how, hidden): job for how, both in altered.items() for hidden, job in both.items()}
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         return dict(zip(keyed, pool.map(sandbox.run, keyed.values()), strict=True))
 
 
-def _unfinished(variant: str, run: Run) -> str | None:
-    """Return what kept a variant's run from its end; errors of its cells are none of it."""
+def _unfinished(how: str, run: Run) -> str | None:
+    """Return what kept an altered run from its end; errors of its cells are none of it."""
     stopped = [cell for cell, done in run.cells.items() if done.state == "timed out"]
     if run.ended == "finished" and not stopped:
         return None
     reason = run.reason or f"{cell_name(stopped[0])} took too long"
     return (
-        f"the solution's run {variant!r} did not finish ({reason}), so its values were not looked "
+        f"the solution's run {how!r} did not finish ({reason}), so its values were not looked "
         "at; if the machine is busy, lint again later"
     )
 
 
 def _check_flaws(check: Check, right: Value, values: Mapping[str, Value]) -> Iterator[str]:
-    """Yield what is wrong with one check. ``values`` holds its value in each variant."""
+    """Yield what is wrong with one check. ``values`` holds its value in each altered run."""
 
     def same(value: Value) -> bool:
         return compare(value, right, check.tolerance) is None
