@@ -1,6 +1,6 @@
 """What the build's libraries would do again and again, or for nothing; here they are spared it.
 
-Both took as long as reading a whole chapter. Without this module the site is built the same.
+Either takes as long as reading a whole chapter. Without this module the site is built the same.
 """
 
 import importlib.metadata

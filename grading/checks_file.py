@@ -17,10 +17,11 @@ from grading.values import Malformed, Raised, Unsupported, Value, decode
 FILE_NAME = "checks.json"
 FORMAT = 1
 MAX_FILE_BYTES = 32 << 20
-FIELDS = {"format", "assignment", "salt", "checks"}  # and forbidden, where anything is
+FIELDS = {"format", "assignment", "salt", "checks"}
+SOME_FIELDS = {"forbidden", "picks"}  # each only where it holds something
 FORMS = ("a whole number", "a number", "a text", "a list")
 
-_FIELDS = {  # besides kind and hint, and known where there are known mistakes
+_ENTRY_FIELDS = {  # besides kind and hint, and known where there are known mistakes
     "form": {"form"},
     "hash": {"form", "items", "salt", "hash"},
     "value": {"value", "tolerance"},
@@ -37,8 +38,7 @@ class Checks:
 
     ``picks`` holds the options of each pick, as they are written; none where variants are off. The
     entry of a check that hangs on a pick is ``{"kind": "drawn", "pick": ..., "entries": [...]}``,
-    with an entry for each option.
-    ``forbidden`` are the names that the student's code may not use.
+    with an entry for each option. ``forbidden`` are the names that the student's code may not use.
     """
 
     assignment: str
@@ -99,7 +99,7 @@ def read(path: Path) -> Checks:
 
 
 def _parse(content: object) -> Checks:
-    if type(content) is not dict or content.keys() - {"forbidden", "picks"} != FIELDS:
+    if type(content) is not dict or content.keys() - SOME_FIELDS != FIELDS:
         raise DamagedChecks(
             "it has other fields than format, assignment, salt, checks, and perhaps forbidden or "
             "picks"
@@ -158,7 +158,7 @@ def validate(stored: object) -> Value:
     """
     if not isinstance(stored, Mapping) or stored.get("kind") not in ("form", "hash", "value"):
         raise DamagedChecks("its kind is none of form, hash and value")
-    fields = _FIELDS[stored["kind"]]
+    fields = _ENTRY_FIELDS[stored["kind"]]
     if set(stored) - {"known"} != {"kind", "hint"} | fields:
         raise DamagedChecks(f"its fields are not kind, hint, {', '.join(sorted(fields))}")
     texts = ({"hint"} | fields) - {"value", "tolerance", "items"}

@@ -88,7 +88,7 @@ def _call_flaws(call: PickCall, cell: Cell) -> Iterator[str]:
     if call.options is None:
         yield f"pick's second argument is no list of literals, {OUT_OF_REACH}"
     elif len(call.options) < 2:
-        yield f"pick has {len(call.options)} options to draw from; give two or more"
+        yield "pick has fewer than two options, so nothing is drawn; give it two or more"
     elif len(set(call.options)) < len(call.options):
         twice = next(one for one in call.options if call.options.count(one) > 1)
         yield f"pick has the option {twice} twice; let each differ"

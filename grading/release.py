@@ -45,7 +45,7 @@ def release(
     Raises:
         AssignmentError: The assignment has flaws, by :func:`grading.lint.lint`; all are listed. Of
             the answers only those are handed in that say something: the others take minutes, and
-            :func:`grading.trials.answer_flaws` has the time.
+            are left to :func:`grading.trials.answer_flaws`.
         ReleaseError: nbgrader refused, or its result is not what was expected.
         SandboxError: The machine lacks a wall.
         ProgramError: nbgrader's own helper for a new gradebook cannot be started.

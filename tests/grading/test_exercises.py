@@ -151,7 +151,7 @@ def _with_numbers_of(course: Course, assignment: Assignment, model: str, student
 
 
 @pytest.mark.slow
-def test_with_variants_each_is_graded_by_the_own_model(switched_on: Course) -> None:
+def test_with_variants_each_is_graded_by_their_own_model(switched_on: Course) -> None:
     """The copied notebook is right in all but the two numbers of its neighbour's model."""
     assignment = load(switched_on, "embeddings")
     # As a release with variants leaves it; making one takes minutes.

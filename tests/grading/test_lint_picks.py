@@ -60,7 +60,7 @@ def test_good_picks_are_read_as_they_are_written(course: Course) -> None:
         ('d_model = pick("d_model", [768, 1 << 10])', "second argument is no list of literals"),
         ('d_model = pick("d_model", [*[768, 1024]])', "second argument is no list of literals"),
         ('d_model = pick("d_model", options=[1, 2])', "second argument is no list of literals"),
-        ('d_model = pick("d_model", [768])', "pick has 1 options to draw from"),
+        ('d_model = pick("d_model", [768])', "pick has fewer than two options"),
         ('d_model = pick("d_model", [768, 512, 0x300])', "has the option 768 twice"),
         (f"{PICK}\nh = pick('d_model', [8, 12])", "with other options; choose another name"),
         (f"{PICK}\nmine = pick", "line 4 uses the name pick for something else"),

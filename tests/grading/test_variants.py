@@ -18,7 +18,7 @@ from grading.draws import drawn, key
 from grading.reference import references_of
 from grading.release import _same_entry, is_current, release
 from grading.variants import ID_FILE, ID_FILE_TEXT, draw, own_id
-from tests.grading.drawn_course import OPTIONS, WHO, answers, drawn_course, switch
+from tests.grading.drawn_course import OPTIONS, WHO, answers, drawn_cells, drawn_course, switch
 from tests.grading.small_course import cell, released_cells, submit
 
 NUMBERS = 2.0  # points of the task that is drawn; the others earn 3, and 2 by hand
@@ -59,7 +59,7 @@ def draw_here() -> int:
 
 
 @pytest.mark.parametrize("student", WHO)
-def test_each_student_gets_the_own_numbers(
+def test_each_student_gets_numbers_of_their_own(
     exercise: Path, student: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_id(exercise, student)
@@ -67,7 +67,7 @@ def test_each_student_gets_the_own_numbers(
     assert capsys.readouterr().out == f"Drawn for the student '{student}' ({ID_FILE}).\n"
 
 
-def test_a_check_compares_with_the_own_numbers(
+def test_a_check_compares_with_the_students_own_numbers(
     exercise: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for student, d_model in WHO.items():
@@ -202,14 +202,12 @@ def test_damaged_draws_in_checks_json_are_refused(
 # ---------------------------------------------------------------- grading
 
 
-def cells_of(student: str, *own: str) -> list[dict]:  # type: ignore[type-arg]
+def cells_of(student: str, *own: str) -> list[dict[str, Any]]:
     """Return a student's notebook, with cells of their own in front."""
-    from tests.grading.drawn_course import drawn_cells
-
-    sources = answers(student) | {made["id"]: made["source"] for made in released_cells()}
+    sources = {made["id"]: made["source"] for made in released_cells()} | answers(student)
     cells = drawn_cells()
     for made in cells:
-        made["source"] = answers(student).get(made["id"], sources.get(made["id"], made["source"]))
+        made["source"] = sources.get(made["id"], made["source"])
     return [*(cell(f"own-{i}", "code", source) for i, source in enumerate(own)), *cells]
 
 
