@@ -10,6 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from grading.describe import (
+    NOT_A_NUMBER,
+    another_form,
+    counted,
+    describe,
+    failure,
+    is_number,
+    kind_of,
+    number_of,
+    whole_number,
+)
 from grading.values import Array, Raised, Unsupported, Value
 
 # How far a number may be from the reference, relative to the reference's scale, which is its
@@ -42,11 +53,6 @@ _WAYS = {
     "if": " A division or a decimal point makes numbers with a decimal point.",
     "fi": " Whole numbers stay whole until one has a decimal point, such as `1.0`.",
 }
-_NAN = "'not a number', as in 0 / 0"
-# What PyTorch's max, sort and others give along a dimension.
-_SEVERAL = "torch.return_types."
-_TAKE_ONE = "It holds several results: take out `.values` or `.indices`."
-_LONGEST_QUOTE = 300
 
 
 def compare(got: Value, expected: Value, tolerance: float | None = None) -> str | None:
@@ -81,92 +87,6 @@ def simplify(value: Value) -> Value:
         if isinstance(item, int) or value.dtype == "float64":
             return item  # type: ignore[no-any-return]  # NumPy cannot say which type it holds
     return value
-
-
-def is_number(value: Value) -> bool:
-    """Tell whether a simplified value is one plain real number; a boolean is none."""
-    if isinstance(value, Array):
-        return not value.shape and _kind(value) == "f"
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def is_finite(number: Value) -> bool:
-    """Tell whether what `is_number` is neither infinite nor NaN."""
-    return math.isfinite(_number(number))
-
-
-def whole_number(value: Value) -> int | None:
-    """Give the whole number that a simplified value is, also for 64.0; None if it is none.
-
-    >>> whole_number(64.0), whole_number(64.5), whole_number(True)
-    (64, None, None)
-    """
-    if not is_number(value):
-        return None
-    number = _number(value)
-    return int(number) if math.isfinite(number) and number == int(number) else None
-
-
-def describe(value: Value) -> str:
-    """Say what kind of value this is, in words that a beginner knows.
-
-    >>> describe(["Q", "K"])
-    'a list of 2 items'
-    """
-    if value is None:
-        return "None (does the function end with `return`?)"
-    if isinstance(value, bool):
-        return f"the truth value {value}"
-    if whole_number(value) is not None:
-        return "a whole number"
-    if is_number(value):
-        return "a number with a fraction" if is_finite(value) else _unusual(_number(value))
-    if isinstance(value, str):
-        return f"a text: {_quoted(value)}"
-    if isinstance(value, list):
-        all_arrays = value and all(isinstance(item, Array) for item in value)
-        return f"a list of {_counted(len(value), 'tensor' if all_arrays else 'item')}"
-    if isinstance(value, Array):
-        return f"an array or tensor of shape {value.shape} and dtype {value.dtype}"
-    assert isinstance(value, Raised | Unsupported)  # nothing else is left
-    kind = readable(value.kind)
-    return f"{kind}. {_TAKE_ONE.rstrip('.')}" if _SEVERAL in kind else kind
-
-
-def another_form(wanted: str, got: Value) -> str:
-    """Say that a list, a number or a text is wanted and what came, with the way from a tensor."""
-    way = ""
-    if isinstance(got, Array) and got.shape:
-        if wanted.startswith("a list"):
-            way = " `.tolist()` makes a list of it."
-        elif math.prod(got.shape) == 1:
-            way = " `.item()` takes the number out."
-    return f"Expected {wanted}; yours is {describe(got)}.{way}"
-
-
-def failure(got: Value) -> str | None:
-    """Say why there is no value to look at: an exception, or a type that cannot be sent."""
-    if isinstance(got, Raised):
-        if got.kind == "NotImplementedError":
-            return "This is not written yet: it raises NotImplementedError."
-        message = readable(got.message)
-        if _SEVERAL in message:
-            message = f"{message.rstrip('.')}. {_TAKE_ONE}"
-        return f"It raised {readable(got.kind)}" + (f": {message}" if message else ".")
-    if isinstance(got, Unsupported):
-        return f"Yours is {describe(got)}. That cannot be checked."
-    return None
-
-
-def readable(text: str) -> str:
-    """Give a student's text on one line, without control characters, and not too long."""
-    shown = " ".join(text[: 2 * _LONGEST_QUOTE].split())
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in shown)
-    return shown if len(shown) <= _LONGEST_QUOTE else shown[:_LONGEST_QUOTE] + "..."
-
-
-def _quoted(text: str) -> str:
-    return repr(readable(text))
 
 
 def _compare(got: Value, expected: Value, tolerance: float | None) -> str | None:
@@ -204,7 +124,7 @@ def _compare_lists(got: Value, expected: list[Value], tolerance: float | None) -
 def _compare_numbers(got: Value, expected: Value, tolerance: float | None) -> str | None:
     if not is_number(got):
         return another_form("a whole number" if isinstance(expected, int) else "a number", got)
-    number, reference = _number(got), _number(expected)
+    number, reference = number_of(got), number_of(expected)
     if math.isfinite(reference) and not math.isfinite(number):
         return f"Expected a number; yours is {describe(got)}."
     if isinstance(reference, int):
@@ -222,14 +142,14 @@ def _compare_arrays(got: Value, expected: Array, tolerance: float | None) -> str
         return f"Expected {describe(expected)}; yours is {describe(got)}."
     if got.shape != expected.shape:
         return f"Expected shape {expected.shape}; {_how_shaped(got.shape, expected.shape)}."
-    if _kind(got) != _kind(expected):
-        kinds = _kind(expected) + _kind(got)
+    if kind_of(got) != kind_of(expected):
+        kinds = kind_of(expected) + kind_of(got)
         return (
-            f"Expected {_KINDS[_kind(expected)]} (dtype {expected.dtype}); "
-            f"yours holds {_KINDS[_kind(got)]} (dtype {got.dtype}).{_WAYS.get(kinds, '')}"
+            f"Expected {_KINDS[kind_of(expected)]} (dtype {expected.dtype}); "
+            f"yours holds {_KINDS[kind_of(got)]} (dtype {got.dtype}).{_WAYS.get(kinds, '')}"
         )
     numbers, reference = got.numpy(), expected.numpy()
-    if _kind(expected) in "bi":
+    if kind_of(expected) in "bi":
         wrong = numbers != reference
     else:
         allowed = _allowed(tolerance, got.dtype, expected.dtype)
@@ -240,7 +160,7 @@ def _compare_arrays(got: Value, expected: Array, tolerance: float | None) -> str
         return "This is not the right number."
     place = tuple(int(index) for index in np.argwhere(wrong)[0])
     yours, right = _two_texts(numbers[place], reference[place])
-    meaning = f" nan is {_NAN}." if yours == "nan" else ""
+    meaning = f" nan is {NOT_A_NUMBER}." if yours == "nan" else ""
     return (
         f"At {list(place)}, counted from 0, yours is {yours}, expected {right}.{meaning} "
         f"{_how_many(int(np.count_nonzero(wrong)), wrong.size)}"
@@ -252,7 +172,7 @@ def _how_shaped(got: tuple[int, ...], expected: tuple[int, ...]) -> str:
     said = f"yours has shape {got}"
     if len(got) != len(expected):
         missing = "too many" if len(got) > len(expected) else "too few"
-        return f"{said}, {_counted(abs(len(got) - len(expected)), 'dimension')} {missing}"
+        return f"{said}, {counted(abs(len(got) - len(expected)), 'dimension')} {missing}"
     same_sizes = sorted(got) == sorted(expected)
     return f"{said}: the same sizes in another order" if same_sizes else said
 
@@ -266,28 +186,8 @@ def _how_many(wrong: int, size: int) -> str:
     return f"{wrong} of {size} {'is' if wrong == 1 else 'are'} wrong."
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _unusual(number: int | float) -> str:
-    """Say what a number is that is not finite."""
-    return f"nan, {_NAN}" if math.isnan(number) else "infinite"
-
-
-def _kind(array: Array) -> str:
-    """Give one of the letters in `_KINDS`."""
-    first = array.dtype[0]
-    return {"u": "i", "b": "f" if array.dtype == "bfloat16" else "b"}.get(first, first)
-
-
 def _dtype(number: Value) -> str:
     return number.dtype if isinstance(number, Array) else "plain"
-
-
-def _number(value: Value) -> int | float:
-    number: Any = value.numpy().item() if isinstance(value, Array) else value
-    return number  # type: ignore[no-any-return]  # only asked for what `is_number`
 
 
 def _allowed(tolerance: float | None, got_dtype: str, expected_dtype: str) -> float:

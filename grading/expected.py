@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from grading.checks_file import refuse, validate
-from grading.compare import (
+from grading.compare import compare, simplify
+from grading.describe import (
     another_form,
-    compare,
     describe,
     failure,
     is_finite,
     is_number,
-    simplify,
     whole_number,
 )
 from grading.values import MAX_INT_BITS, Raised, Value, decode, encode

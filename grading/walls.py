@@ -28,6 +28,7 @@ INSIDE_FILES = (
     "checks_file.py",
     "compare.py",
     "demo.py",
+    "describe.py",
     "expected.py",
     "values.py",
     "variants.py",

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from grading.compare import TOLERANCES, compare, describe, readable, simplify, whole_number
+from grading.compare import TOLERANCES, compare, simplify
+from grading.describe import describe, readable, whole_number
 from grading.values import Array, Raised, Unsupported, Value, decode, encode
 
 
