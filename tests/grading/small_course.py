@@ -1,11 +1,13 @@
 """A tiny throw-away course: one assignment, "tiny", with a number, a function and a text."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from grading.course import Course
+
+Cells = list[dict[str, Any]]
 
 SETTINGS = """\
 title = "Tiny"
@@ -136,6 +138,13 @@ def write_notebook(path: Path, cells: Iterable[dict[str, Any]]) -> None:
     """Write cells as a notebook of format 4.5."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document(cells), indent=1) + "\n", encoding="utf-8")
+
+
+def rewrite(course: Course, change: Callable[[Cells], Any]) -> None:
+    """Change the cells of the instructor's notebook."""
+    cells = solution_cells()
+    change(cells)
+    write_notebook(course.solutions / "tiny" / "tiny.ipynb", cells)
 
 
 def document(cells: Iterable[dict[str, Any]]) -> dict[str, Any]:

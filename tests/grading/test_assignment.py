@@ -13,9 +13,15 @@ from grading.check_calls import find_checks
 from grading.course import Course
 from grading.job import Limits
 from grading.marks import clear_hidden, clear_solution
-from tests.grading.small_course import cell, document, released_cells, small_course, solution_cells
-
-Cells = list[dict[str, Any]]
+from tests.grading.small_course import (
+    Cells,
+    cell,
+    document,
+    released_cells,
+    rewrite,
+    small_course,
+    solution_cells,
+)
 
 
 @pytest.fixture
@@ -28,14 +34,6 @@ def flaws_of(course: Course, name: str = "tiny") -> tuple[str, ...]:
         load(course, name)
     assert all(flaw in str(caught.value) for flaw in caught.value.flaws)
     return caught.value.flaws
-
-
-def rewrite(course: Course, change: Callable[[Cells], Any]) -> None:
-    """Change the cells of the instructor's notebook."""
-    cells = solution_cells()
-    change(cells)
-    path = course.solutions / "tiny" / "tiny.ipynb"
-    path.write_text(json.dumps(document(cells)), encoding="utf-8")
 
 
 def settings(course: Course, old: str, new: str) -> None:

@@ -20,12 +20,16 @@ from grading.rebuild import jobs, rebuild, solved
 from grading.release import release
 from tests.grading.outcomes import graded
 from tests.grading.rebuilding import at, by_id, of, right_cells
-from tests.grading.small_course import cell, document, small_course, solution_cells, submit
+from tests.grading.small_course import (
+    Cells,
+    cell,
+    rewrite,
+    small_course,
+    submit,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = "from grading import demo\n\ndemo('HeadExplorer', query=1)"
-
-Cells = list[dict[str, Any]]
 
 
 def demo_cell(source: str = SOURCE, *, locked: bool = True, **marks: Any) -> dict[str, Any]:
@@ -43,18 +47,13 @@ def with_demo(cells: Cells, made: dict[str, Any]) -> Cells:
 @pytest.fixture
 def course(tmp_path: Path) -> Course:
     course = small_course(tmp_path / "course")
-    _write(course, with_demo(solution_cells(), demo_cell()))
+    rewrite(course, lambda cells: with_demo(cells, demo_cell()))
     return course
 
 
 @pytest.fixture
 def notebook(course: Course) -> Notebook:
     return load(course, "tiny").notebooks[0]
-
-
-def _write(course: Course, cells: Cells) -> None:
-    path = course.solutions / "tiny" / "tiny.ipynb"
-    path.write_text(json.dumps(document(cells)), encoding="utf-8")
 
 
 # ---------------------------------------------------------------- the cell, while grading
@@ -138,7 +137,7 @@ def test_the_page_of_graded_work_shows_it_as_not_run(course: Course) -> None:
 )
 def test_what_is_no_demo_cell_is_refused(course: Course, made: dict[str, Any], said: str) -> None:
     made = {key: made[key] for key in made if made["cell_type"] == "code" or key not in RUN_PARTS}
-    _write(course, with_demo(solution_cells(), made))
+    rewrite(course, lambda cells: with_demo(cells, made))
     with pytest.raises(AssignmentError, match=said):
         load(course, "tiny")
 
@@ -148,7 +147,7 @@ RUN_PARTS = ("outputs", "execution_count")
 
 def test_a_demo_without_the_tag_is_refused(course: Course) -> None:
     """It would be run while grading, where there may be no library."""
-    _write(course, with_demo(solution_cells(), cell("look", "code", SOURCE, locked=True)))
+    rewrite(course, lambda cells: with_demo(cells, cell("look", "code", SOURCE, locked=True)))
     (flaw,) = text_flaws(course, load(course, "tiny"))
     assert "cell 'look'" in flaw
     assert "imports grading in another way" in flaw
