@@ -77,9 +77,8 @@ class Assignment:
         return sum(cell.points for notebook in self.notebooks for cell in notebook.cells)
 
     @property
-    def not_allowed(self) -> frozenset[str]:
-        """Names that no student's code may use: the forbidden calls, and this repository's own
-        packages that the sandbox does not hold."""
+    def forbidden_names(self) -> frozenset[str]:
+        """What no student's code may use: forbidden calls, and our packages outside its sandbox."""
         return frozenset({*self.forbidden_calls, *OWN_PACKAGES} - {"grading", *self.modules})
 
     @property

@@ -204,7 +204,7 @@ def _grade_notebook(
     named = places(notebook, rebuilt)
     found.problems.extend(
         _forbidden(use, named[use.cell])
-        for use in forbidden.find(_students_code(rebuilt), assignment.not_allowed)
+        for use in forbidden.find(_students_code(rebuilt), assignment.forbidden_names)
     )
     run_a, run_b = run_both(sandbox, *both, rebuilt)
     find_stops(notebook, rebuilt, run_a, run_b, assignment.limits.cell_seconds, found)

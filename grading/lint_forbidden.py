@@ -16,7 +16,7 @@ def forbidden_uses(
 
     What test cells import is :mod:`grading.lint_cells`'s.
     """
-    names = assignment.not_allowed
+    names = assignment.forbidden_names
     for notebook in assignment.notebooks:
         cells = [cell for cell in notebook.cells if cell.type == "code"]
         own = {name for cell in cells for name in own_names(cell.solution, names)}

@@ -52,9 +52,9 @@ need none of it. For the small build, install that first, between the two lines 
 .venv/bin/jupyter lab
 ```
 
-Open a notebook in `exercises/`. They stand above in the order of the course: each builds on those
-before it. Leave `checks.json` beside it: that is what the checks compare
-with. Hand in the notebook, under the name it has.
+Open a notebook in `exercises/`. The table above has the order of the course: each exercise builds
+on those before it. Leave `checks.json` beside the notebook: that is what the checks compare with.
+Hand in the notebook, under the name it has.
 """
 PROJECT = """\
 [build-system]

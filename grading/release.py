@@ -106,7 +106,7 @@ def _make(course: Course, assignment: Assignment, folder: Path) -> Path:
         salt=salt,
         checks=entries(course, assignment, salt),
         picks=assignment.picks if assignment.variants else None,
-        forbidden=assignment.not_allowed,
+        forbidden=assignment.forbidden_names,
     )
     if assignment.variants:
         (made / ID_FILE).write_text(ID_FILE_TEXT, encoding="utf-8", newline="\n")
