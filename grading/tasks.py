@@ -6,15 +6,18 @@ first is the notebook's own.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
+from itertools import pairwise
+
+from markdown_it import MarkdownIt
 
 from grading.job import cell_name
 from grading.notebook import Notebook
 from grading.plain import one_line
 from grading.rebuild import Rebuilt
 
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 MAX_TITLE = 80
 
 
@@ -26,10 +29,26 @@ def tasks(notebook: Notebook, rebuilt: Rebuilt) -> dict[str, str]:
     for cell in rebuilt.cells:
         original = originals.get(cell.id) if cell.role == "given" else None
         if original is not None and original.type == "markdown":
-            titles += _HEADING.findall(original.released)
-        task = re.sub("[*`]", "", titles[-1]) if len(titles) > 1 else ""
-        found[cell.id] = one_line(task, MAX_TITLE)
+            titles += _headings(original.released)
+        found[cell.id] = one_line(titles[-1], MAX_TITLE) if len(titles) > 1 else ""
     return found
+
+
+@functools.cache  # The same few texts for every submission.
+def _headings(markdown: str) -> tuple[str, ...]:
+    r"""Return the headings of a text, without their markup. A comment in code shown is none.
+
+    >>> _headings("## Task 1. `a * b`\n\n```python\n# A\n```")
+    ('Task 1. a * b',)
+    """
+    tokens = MarkdownIt("commonmark").disable("html_inline").parse(markdown)
+    return tuple(
+        "".join(
+            part.content for part in inside.children or () if part.type in ("text", "code_inline")
+        )
+        for opening, inside in pairwise(tokens)
+        if opening.type == "heading_open"
+    )
 
 
 def places(notebook: Notebook, rebuilt: Rebuilt) -> dict[str, str]:

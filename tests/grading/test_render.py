@@ -662,6 +662,16 @@ def test_cells_are_named_by_the_task_above_them(course: Course):
     )
 
 
+def test_a_comment_in_shown_code_is_no_task(course: Course):
+    cells = solution_cells()
+    bug = "**1b.** Find the bug:\n\n```python\n# A\nx = 1\n\n# B\nx = 2\n```"
+    cells.insert(1, cell("width", "markdown", "## Task 1. Is `2 * 3` six?", locked=True))
+    cells.insert(2, cell("bug", "markdown", bug, locked=True))
+    write_notebook(course.solutions / "tiny" / "tiny.ipynb", cells)
+    notebook = load(course, "tiny").notebooks[0]
+    assert tasks(notebook, rebuild(notebook, None))["number-test"] == "Task 1. Is 2 * 3 six?"
+
+
 def test_the_report_leads_to_the_cell_it_speaks_of_and_marks_have_their_task(course: Course):
     notebook = load(headed(course), "tiny").notebooks[0]
     rebuilt = rebuild(notebook, None)
