@@ -59,6 +59,9 @@ def _options(call: ast.Call) -> tuple[str, ...] | None:
     if len(call.args) != 2 or call.keywords or not isinstance(call.args[1], ast.List):
         return None
     try:
-        return tuple(repr(ast.literal_eval(item)) for item in call.args[1].elts)
-    except ValueError:
+        for item in call.args[1].elts:
+            ast.literal_eval(item)
+        # Not the value's repr: that of a set of texts differs from one run of Python to the next.
+        return tuple(map(ast.unparse, call.args[1].elts))
+    except (ValueError, TypeError):  # TypeError: a set or a dictionary's key that cannot be one.
         return None

@@ -13,6 +13,7 @@ from grading.course import Course
 from grading.draws import first_draws, last_draws
 from grading.lint import lint, text_flaws
 from grading.lint_picks import MOST_OPTIONS
+from grading.pick_calls import find_picks
 from grading.reference import Reference
 from grading.trials import answer_flaws
 from grading.values import Value
@@ -59,6 +60,7 @@ def test_good_picks_are_read_as_they_are_written(course: Course) -> None:
         ('d_model = pick("d_model", range(3))', "second argument is no list of literals"),
         ('d_model = pick("d_model", [768, 1 << 10])', "second argument is no list of literals"),
         ('d_model = pick("d_model", [*[768, 1024]])', "second argument is no list of literals"),
+        ('d_model = pick("d_model", [{[1]}, 2])', "second argument is no list of literals"),
         ('d_model = pick("d_model", options=[1, 2])', "second argument is no list of literals"),
         ('d_model = pick("d_model", [768])', "pick has fewer than two options"),
         ('d_model = pick("d_model", [768, 512, 0x300])', "has the option 768 twice"),
@@ -73,6 +75,12 @@ def test_a_flaw_is_named(course: Course, call: str, said: str) -> None:
         cells["drawn"]["source"] = DRAW.replace(PICK, call)
 
     assert said in flaws_of(course, change)
+
+
+def test_an_option_reads_the_same_in_every_run_of_python() -> None:
+    # The repr of a set of texts does not.
+    (call,) = find_picks("pick('letters', [{'Q', 'K', 'V', 'O'}, {8: 'heads'}])")
+    assert call.options == ("{'Q', 'K', 'V', 'O'}", "{8: 'heads'}")
 
 
 def test_a_pick_may_stand_again_with_the_same_options(course: Course) -> None:
