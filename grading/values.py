@@ -184,7 +184,7 @@ def _encode(obj: Any, depth: int, budget: _Budget) -> Any:
     if cls is Unsupported:
         return {"unsupported": obj.kind[:MAX_KIND]}
     if torch and any(cls is several for several in vars(torch.return_types).values()):
-        return {"unsupported": f"a value of type torch.return_types.{_type_name(obj)}"}
+        return {"unsupported": f"a value of type torch.return_types.{_type_name(obj)}"[:MAX_KIND]}
     return {"unsupported": _of_type(obj)}
 
 

@@ -301,6 +301,15 @@ def test_odd_objects_are_unsupported_and_raise_nothing(name: str) -> None:
     assert isinstance(sent([1, ODD[name]]), list | Unsupported)
 
 
+def test_a_long_name_is_cut_also_where_it_pretends_to_be_of_torch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = type("long" * 100, (), {})
+    assert isinstance(sent(kind()), Unsupported)
+    monkeypatch.setattr(torch.return_types, "mine", kind, raising=False)
+    assert isinstance(sent(kind()), Unsupported)
+
+
 def test_unsupported_names_the_type() -> None:
     assert sent({}) == Unsupported("a value of type dict")
     assert sent(np.array([object()])) == Unsupported("a NumPy array of dtype object")
