@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from grading import records
-from grading.assignment import Assignment, load
+from grading.assignment import Assignment, AssignmentError, load
 from grading.course import Course
 from grading.draws import drawn, key, refuse_another_release
 from grading.grade import ALREADY, NOT_GRADED, Outcome, Status, grade, unshowable
@@ -80,8 +80,8 @@ def autograde(
         progress: Gets a line of text for each submission.
 
     Raises:
-        AssignmentError: The assignment has flaws, its solution fails its own tests, or students
-            were given it with other variants.
+        AssignmentError: The assignment has flaws, its solution fails its own tests whatever is
+            drawn, or students were given it with other variants.
         SandboxError: The machine lacks a wall; nothing was run outside one.
         GradebookError: The gradebook cannot be opened.
         NothingToGrade: No submission matches.
@@ -121,6 +121,8 @@ def autograde(
                     if not found:
                         raise FileNotFoundError("it is not in submitted/ any more")
                     own = references[key(drawn(assignment, submission.student_id))]
+                    if isinstance(own, AssignmentError):
+                        raise ValueError("; ".join(own.flaws)) from own
                     return grade(assignment, own, found[0], sandbox, secret)
 
                 slowest = RUNS * assignment.limits.seconds * len(assignment.notebooks)

@@ -106,22 +106,33 @@ def references_of(
     sandbox: Sandbox,
     students: Iterable[str],
     workers: int,
-) -> dict[DrawsKey, dict[str, Reference]]:
+) -> dict[DrawsKey, dict[str, Reference] | AssignmentError]:
     """Return the references of every notebook by id, for all that any of these students drew.
 
+    A release tries each option, and not each with each other. So where the solution fails by some
+    draws, the error stands in place of their references, and all others can be graded.
+
     Raises:
-        AssignmentError, SandboxError: As for one reference.
+        AssignmentError: It fails by all of them.
+        SandboxError: The machine lacks a wall.
     """
     wanted = {key(draws): draws for draws in (drawn(assignment, each) for each in students)}
 
-    def run(draws: Draws) -> dict[str, Reference]:
-        return {
-            notebook.id: reference(course, assignment, notebook, sandbox, draws)
-            for notebook in assignment.notebooks
-        }
+    def run(draws: Draws) -> dict[str, Reference] | AssignmentError:
+        try:
+            return {
+                notebook.id: reference(course, assignment, notebook, sandbox, draws)
+                for notebook in assignment.notebooks
+            }
+        except AssignmentError as error:
+            return error
 
     with ThreadPoolExecutor(workers) as pool:
-        return dict(zip(wanted, pool.map(run, wanted.values()), strict=True))
+        found = dict(zip(wanted, pool.map(run, wanted.values()), strict=True))
+    errors = [each for each in found.values() if isinstance(each, AssignmentError)]
+    if errors and len(errors) == len(found):
+        raise errors[0]
+    return found
 
 
 def received(run: Run, check: Check) -> list[Value]:

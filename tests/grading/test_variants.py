@@ -15,6 +15,7 @@ from grading.autograde import autograde
 from grading.check import CheckFailed
 from grading.course import Course
 from grading.draws import drawn, key
+from grading.grade import NOT_GRADED
 from grading.reference import references_of
 from grading.release import _same_entry, is_current, release
 from grading.variants import ID_FILE, ID_FILE_TEXT, draw, own_id
@@ -261,6 +262,24 @@ def test_the_solution_runs_once_for_each_draw(
     found = references_of(course, assignment, None, students, 2)  # type: ignore[arg-type]
     assert sorted(asked) == [0, 1, 3]
     assert [found[key(drawn(assignment, one))]["tiny"] for one in students] == [3, 0, 3, 3, 1]
+
+
+def test_where_the_solution_fails_by_some_draws_the_others_are_graded(course: Course) -> None:
+    """A release tries each option, and not each with each other."""
+    path = course.solutions / "tiny" / "tiny.ipynb"
+    fails = f"\\n\\nassert d_model != {WHO['eve']}, 'no such head'"
+    path.write_text(path.read_text().replace("d_model)", f"d_model){fails}", 1))
+    for student in WHO:
+        submit(course, student, cells=cells_of(student))
+    lines = {line.student_id: line for line in autograde(course, "tiny", progress=print)}
+    assert lines["ada"].score == lines["ben"].score == 5.0
+    assert (lines["eve"].status, lines["eve"].score) == (NOT_GRADED, None)
+    (reason,) = lines["eve"].reasons
+    assert f"'d_model' = {WHO['eve']}: cell 'drawn' raises AssertionError: no such head" in reason
+    for student in ("ada", "ben"):
+        shutil.rmtree(course.submitted / student)
+    with pytest.raises(AssignmentError, match="no such head"):
+        autograde(course, "tiny", force=True, progress=print)
 
 
 @pytest.mark.parametrize(
