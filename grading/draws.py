@@ -7,6 +7,7 @@ Where variants are off there are no draws, and everybody has the first options.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from grading import checks_file
 from grading.assignment import Assignment, AssignmentError
@@ -68,9 +69,9 @@ def refuse_another_release(course: Course, assignment: Assignment) -> None:
         AssignmentError: The release's record and the settings differ; the message says the way out.
     """
     path = course.exercises / assignment.name / checks_file.FILE_NAME
-    wanted = assignment.picks if assignment.variants else {}
+    wanted = _wanted(assignment)
     try:
-        released = checks_file.read(path).picks
+        released = _released(path)
     except FileNotFoundError:
         if not wanted:
             return
@@ -80,7 +81,7 @@ def refuse_another_release(course: Course, assignment: Assignment) -> None:
             return  # Only the variants of a release bear on marks.
         flaw = f"{path} is damaged ({error}), so nobody can say whether students had variants"
     else:
-        if {name: tuple(options) for name, options in released.items()} == dict(wanted):
+        if released == wanted:
             return
         how = "with variants" if released else "without variants"
         if released and wanted:
@@ -94,6 +95,40 @@ def refuse_another_release(course: Course, assignment: Assignment) -> None:
             "and options back as they were"
         ],
     )
+
+
+def refuse_to_draw_anew(course: Course, assignment: Assignment) -> None:
+    """Refuse a release by which work that is handed in would be graded by other draws than its own.
+
+    Raises:
+        AssignmentError: Someone has handed in, and would; the message says the way out.
+    """
+    name = assignment.name
+    try:
+        released = _released(course.exercises / name / checks_file.FILE_NAME)
+    except (FileNotFoundError, checks_file.DamagedChecks):
+        return  # Nobody can say by which draws the work was done.
+    if released == _wanted(assignment):
+        return
+    count = sum(1 for _ in course.submitted.glob(f"*/{name}"))
+    if count:
+        raise AssignmentError(
+            name,
+            [
+                f"{_state(assignment)}, and its picks are not those of exercises/{name}, by which "
+                f"{count} in submitted/ have worked already. They would lose marks. Put the "
+                "settings, names and options back as they were; or release the new version under "
+                f"another name; or, if all get it anew, move submitted/*/{name} elsewhere first"
+            ],
+        )
+
+
+def _wanted(assignment: Assignment) -> dict[str, tuple[str, ...]]:
+    return dict(assignment.picks) if assignment.variants else {}
+
+
+def _released(path: Path) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(options) for name, options in checks_file.read(path).picks.items()}
 
 
 def _state(assignment: Assignment) -> str:

@@ -18,6 +18,7 @@ from grading import checks_file
 from grading.assignment import Assignment, AssignmentError, Notebook, load
 from grading.compare import compare
 from grading.course import Course
+from grading.draws import refuse_to_draw_anew
 from grading.entries import entries
 from grading.lint import lint
 from grading.programs import use_own_programs
@@ -45,7 +46,8 @@ def release(
     Raises:
         AssignmentError: The assignment has flaws, by :func:`grading.lint.lint`; all are listed. Of
             the answers only those are handed in that say something: the others take minutes, and
-            are left to :func:`grading.trials.answer_flaws`.
+            are left to :func:`grading.trials.answer_flaws`. Or work that is handed in would be
+            graded by other draws.
         ReleaseError: nbgrader refused, or its result is not what was expected.
         SandboxError: The machine lacks a wall.
         ProgramError: nbgrader's own helper for a new gradebook cannot be started.
@@ -54,6 +56,8 @@ def release(
     if flaws:
         raise AssignmentError(name, flaws)
     assignment = load(course, name)
+    if destination is None:
+        refuse_to_draw_anew(course, assignment)  # Elsewhere nobody is graded by it.
     target = course.exercises / name if destination is None else destination
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{name}-") as temporary:

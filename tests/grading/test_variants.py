@@ -307,6 +307,22 @@ def test_switched_without_a_release_it_is_not_graded(
     assert not (course.root / "gradebook.db").exists()
 
 
+def test_nobody_who_has_handed_in_is_drawn_anew(course: Course) -> None:
+    submit(course, "ada", cells=cells_of("ada"))
+    released = (course.exercises / "tiny" / "checks.json").read_bytes()
+    path = course.solutions / "tiny" / "tiny.ipynb"
+    text = path.read_text()
+    for changed, variants in ((text, False), (text.replace("768, 1024", "1024, 768"), True)):
+        path.write_text(changed)
+        switch(course, variants)
+        with pytest.raises(AssignmentError, match="by which 1 in submitted/ have worked already"):
+            release(course, "tiny", register=False)
+    assert (course.exercises / "tiny" / "checks.json").read_bytes() == released
+    shutil.rmtree(course.submitted / "ada")
+    release(course, "tiny", register=False)
+    assert (course.exercises / "tiny" / "checks.json").read_bytes() != released
+
+
 def test_with_variants_nothing_is_graded_without_a_release(course: Course) -> None:
     shutil.rmtree(course.exercises)
     submit(course, "ada")
