@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets
 import pytest
 
+from mha_lib.experiments import grammar
 from mha_lib.widgets import (
     CourseWidget,
     HeadExplorer,
@@ -141,6 +142,7 @@ def test_the_texts_in_the_catalogue_are_those_named_in_code(module: str) -> None
 
 
 MADE_FROM_DATA = {
+    "grammar_heads": {"relation": grammar.RELATIONS},
     "head_explorer": {
         "head": hand_set.HEADS,
         "compares": hand_set.HEADS,

@@ -194,7 +194,7 @@ function mapOfHead(t, names) {
 function drawAnswers(t, recipe, now) {
   const { words, query, places, guesses, chances } = now;
   const body = recipe.relations.map((relation, r) => {
-    const name = make("th", { scope: "row" }, t(relation));
+    const name = make("th", { scope: "row" }, t(`relation_${relation}`));
     if (r === 0 && query === 0) return make("tr", {}, name, make("td", { colspan: 4 }, t("no_previous")));
     const right = isRight(now, query, r);
     const row = make(

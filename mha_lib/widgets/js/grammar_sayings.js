@@ -15,6 +15,7 @@ export function isRight({ words, places, guesses }, token, relation) {
  */
 export function grammarSayings(t, recipe) {
   const relations = recipe.relations.map((_, r) => r);
+  const nameOf = (r) => t(`relation_${recipe.relations[r]}`);
 
   /** How many of the words asked for it names, for each relation. @returns {[number, number][]} */
   function counts(now) {
@@ -28,12 +29,13 @@ export function grammarSayings(t, recipe) {
   function head(number, on) {
     const mass = recipe.mass[number];
     const best = mass.indexOf(Math.max(...mass));
-    const values = { number: number + 1, relation: t(recipe.relations[best]), weight: showWeight(mass[best]) };
-    return t(`${mass[best] >= TELLING ? "head_does" : "head_mixed"}${on ? "" : "_off"}`, values);
+    const values = { number: number + 1, relation: nameOf(best), weight: showWeight(mass[best]) };
+    if (mass[best] >= TELLING) return t(on ? "head_does" : "head_does_off", values);
+    return t(on ? "head_mixed" : "head_mixed_off", values);
   }
 
   function score(now) {
-    const parts = counts(now).map(([right, asked], r) => t("count", { relation: t(recipe.relations[r]), right, asked }));
+    const parts = counts(now).map(([right, asked], r) => t("count", { relation: nameOf(r), right, asked }));
     return t("score", { parts: parts.join(", ") });
   }
 
@@ -44,7 +46,7 @@ export function grammarSayings(t, recipe) {
       const [right, asked] = counts(now)[r];
       return right < asked;
     });
-    const names = (list) => list.map((r) => `*${t(recipe.relations[r])}*`).join(t("and"));
+    const names = (list) => list.map((r) => `*${nameOf(r)}*`).join(t("and"));
     const heads = off.map((i) => i + 1).join(t("and"));
     if (off.length === 0) return t(lost.length ? "seen_on_wrong" : "seen_on", { lost: names(lost) });
     if (off.length === now.heads.length) return t("seen_none");
