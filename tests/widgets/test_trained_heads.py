@@ -1,5 +1,7 @@
 """The Python side of the demos whose models are trained: GrammarHeads and CopyHeads."""
 
+import base64
+
 import numpy as np
 import pytest
 import torch
@@ -23,14 +25,13 @@ def copy_model() -> CopyModel:
 
 
 def test_packed_numbers_are_the_rounded_ones(grammar_model: GrammarModel) -> None:
-    import base64
-
     kept = rounded(grammar_model).state_dict()
     for name, entry in packed(grammar_model).items():
-        numbers = np.frombuffer(base64.b64decode(entry["data"]), dtype="<f2")
-        assert torch.equal(
-            torch.tensor(numbers.astype("f8")).reshape(entry["shape"]), kept[name].double()
-        )
+        counts = np.frombuffer(base64.b64decode(entry["data"]), dtype=np.int8)
+        numbers = torch.tensor(counts.astype(float) * entry["step"]).reshape(entry["shape"])
+        assert torch.equal(numbers, kept[name])
+        exact = grammar_model.state_dict()[name].double()
+        assert (numbers - exact).abs().max() <= 0.5001 * entry["step"]
 
 
 def test_the_grammar_demo_tells_what_the_model_says(grammar_model: GrammarModel) -> None:
@@ -41,11 +42,11 @@ def test_the_grammar_demo_tells_what_the_model_says(grammar_model: GrammarModel)
     with torch.no_grad():
         chances = grammar_model.eval()(words, markers).softmax(dim=-1)[0]
         weights = grammar_model.trace(words, markers).weights[0]
-    # Rounding to 16 bits is all that lies between the model and the page.
+    # Rounding to 8 bits is all that lies between the model and the page.
     torch.testing.assert_close(
-        torch.tensor(demo.result["chances"]), chances.max(dim=-1).values, atol=2e-2, rtol=0
+        torch.tensor(demo.result["chances"]), chances.max(dim=-1).values, atol=6e-2, rtol=0
     )
-    torch.testing.assert_close(torch.tensor(demo.result["weights"]), weights, atol=2e-2, rtol=0)
+    torch.testing.assert_close(torch.tensor(demo.result["weights"]), weights, atol=6e-2, rtol=0)
     # It opens where all three answers are elsewhere.
     assert demo.markers[demo.query] == grammar.MARKER_NAMES.index("O1")
 
@@ -71,7 +72,7 @@ def test_the_copying_demo_tells_what_the_model_says(copy_model: CopyModel) -> No
     with torch.no_grad():
         chances = copy_model.eval()(torch.tensor([demo.result["tokens"]])).softmax(dim=-1)[0]
     torch.testing.assert_close(
-        torch.tensor(demo.result["chances"]), chances.max(dim=-1).values, atol=2e-2, rtol=0
+        torch.tensor(demo.result["chances"]), chances.max(dim=-1).values, atol=6e-2, rtol=0
     )
     weights = torch.tensor(demo.result["weights"])
     assert weights.shape == (2, 2, 13, 13)

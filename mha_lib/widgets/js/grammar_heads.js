@@ -17,6 +17,8 @@ import { heatmap } from "./heatmap.js";
 import { unpack } from "./trained.js";
 import { changer, freshId, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
 
+const LENGTH = 8; // words of a sentence
+
 /** @type {WeakMap<object, object>} each packed model, unpacked once */
 const unpacked = new WeakMap();
 
@@ -81,7 +83,8 @@ function render({ model, el }) {
   demo.setAttribute("aria-labelledby", titleId);
   el.append(demo);
 
-  let [tables, drawnFor] = [[], ""];
+  const tables = headNumbers.map((head) => mapOfHead(t, head));
+  maps.append(...tables.map((table) => table.element));
 
   function draw() {
     /** @type {Result} */
@@ -94,17 +97,10 @@ function render({ model, el }) {
     });
     const names = words.map((word, i) => [recipe.words[word], recipe.markers[markers[i]]]);
     sentence.show(names, query);
-    // Other words need other tables; else only the numbers change.
-    if (drawnFor !== String(names)) {
-      tables = headNumbers.map(() => mapOfHead(t, names));
-      maps.replaceChildren(...tables.map((table) => table.element));
-      drawnFor = String(names);
-    }
     tables.forEach((table, head) => {
-      table.element.style.setProperty("--mha-head", `var(--mha-head-${head})`);
       table.element.dataset.off = String(!heads[head]);
       table.caption.replaceChildren(rich(saying.head(head, heads[head])));
-      table.show(result.weights[head], query);
+      table.show(names, result.weights[head], query);
     });
     answers.replaceChildren(...drawAnswers(t, recipe, now));
     score.replaceChildren(rich(saying.score(now)));
@@ -155,7 +151,7 @@ function makeControls(t, model, change) {
 /** The sentence: a row of words, one of which is chosen. */
 function tokens(t, change) {
   const hint = freshId("hint");
-  const buttons = Array.from({ length: 8 }, (_, query) =>
+  const buttons = Array.from({ length: LENGTH }, (_, query) =>
     make("button", { type: "button", onclick: () => change({ query }) }),
   );
   function move(event) {
@@ -184,10 +180,26 @@ function tokens(t, change) {
 }
 
 /** The weights of one head. */
-function mapOfHead(t, names) {
-  const header = () => names.map(([word]) => make("span", {}, word));
-  const { element, show } = heatmap({ caption: "", corner: t("corner"), rows: header(), columns: header() });
-  return { element, show, caption: element.caption };
+function mapOfHead(t, head) {
+  const [rows, columns] = [0, 1].map(() => Array.from({ length: LENGTH }, () => make("span")));
+  const { element, show, mark } = heatmap({ caption: "", corner: t("corner"), rows, columns });
+  element.style.setProperty("--mha-head", `var(--mha-head-${head})`);
+  let drawn = "";
+  return {
+    element,
+    caption: element.caption,
+    show(names, weights, query) {
+      for (const headers of [rows, columns]) {
+        headers.forEach((header, i) => {
+          if (header.textContent !== names[i][0]) header.textContent = names[i][0];
+        });
+      }
+      // A switch changes no weight, and to colour 64 cells takes longer than to compute them.
+      if (drawn === String(weights)) mark(query);
+      else show(weights, query);
+      drawn = String(weights);
+    },
+  };
 }
 
 /** What is asked at the chosen word, and what the model says. */

@@ -48,8 +48,9 @@ export function emptyTable({ look, caption = "", corner = "", rows, columns }) {
  * @param {string} parts.corner what the headers on both sides are, for the corner
  * @param {Node[]} parts.rows the queries
  * @param {Node[]} parts.columns the keys
- * @returns {{element: HTMLElement, show(weights: number[][], selected?: number): void}}
- *   `show` fills the table in; the row `selected` is marked.
+ * @returns {{element: HTMLElement, show(weights: number[][], selected?: number): void,
+ *   mark(selected?: number): void}}
+ *   `show` fills the table in; the row `selected` is marked. `mark` does only that.
  */
 export function heatmap({ caption, corner, rows, columns }) {
   const { element, cells, mark } = emptyTable({ look: "mha-heatmap", caption, corner, rows, columns });
@@ -59,5 +60,5 @@ export function heatmap({ caption, corner, rows, columns }) {
     cells.forEach((row, i) => row.forEach((cell, j) => showInCell(cell, weights[i][j])));
     mark(selected);
   }
-  return { element, show };
+  return { element, show, mark };
 }

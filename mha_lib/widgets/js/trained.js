@@ -2,19 +2,10 @@
  * A trained model's numbers, as `trained.py` packs them, and the layers that are made of them.
  *
  * @typedef {import("./attention.js").Matrix} Matrix
- * @typedef {Record<string, {shape: number[], data: string}>} Packed
+ * @typedef {Record<string, {shape: number[], step: number, data: string}>} Packed
  */
 
 import { matmul, transpose } from "./attention.js";
-
-/** One float16, from its 16 bits. @param {number} bits */
-function half(bits) {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 0x1f;
-  const fraction = bits & 0x3ff;
-  if (exponent === 0) return sign * 2 ** -14 * (fraction / 1024);
-  return sign * 2 ** (exponent - 15) * (1 + fraction / 1024); // trained weights are finite
-}
 
 /**
  * The numbers of every parameter: a list for a vector, rows for a matrix.
@@ -23,10 +14,9 @@ function half(bits) {
  */
 export function unpack(packed) {
   return Object.fromEntries(
-    Object.entries(packed).map(([name, { shape, data }]) => {
-      const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
-      const view = new DataView(bytes.buffer);
-      const flat = Array.from({ length: bytes.length / 2 }, (_, i) => half(view.getUint16(2 * i, true)));
+    Object.entries(packed).map(([name, { shape, step, data }]) => {
+      const counts = Int8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+      const flat = Array.from(counts, (count) => count * step);
       if (shape.length === 1) return [name, flat];
       const [rows, columns] = shape;
       return [name, Array.from({ length: rows }, (_, i) => flat.slice(i * columns, (i + 1) * columns))];
