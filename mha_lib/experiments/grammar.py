@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mha_lib.experiments.training import Progress, Way, seeded, train
+from mha_lib.experiments.training import Progress, Way, one_thread, seeded, train
 from mha_lib.multihead import MultiHeadAttention
 from mha_lib.trace import MultiHeadTrace
 
@@ -277,6 +277,7 @@ def _mass(model: GrammarModel, head: int, sentences: Sentences) -> Tensor:
     return weights.gather(2, sentences.places)  # (B, N, R)
 
 
+@one_thread()
 def _mean_by_relation(
     model: GrammarModel, measure: Callable[[Sentences], Tensor], count: int, seed: int
 ) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mha_lib.blocks import traced
-from mha_lib.experiments.training import Progress, Way, seeded, train
+from mha_lib.experiments.training import Progress, Way, one_thread, seeded, train
 from mha_lib.multihead import MultiHeadAttention
 
 LETTERS = 24
@@ -112,6 +112,7 @@ class HeadScores(NamedTuple):
     accuracy: float
 
 
+@one_thread()
 def head_scores(
     model: CopyModel, *, count: int = 64, seed: int = 1, periods: tuple[int, ...] = (7, 9, 12)
 ) -> HeadScores:

@@ -58,6 +58,23 @@ def seeded(seed: int) -> Iterator[torch.Generator]:
         yield torch.Generator().manual_seed(seed)
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread: where tensors are small, several wait longer than they compute.
+
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@one_thread()
 def train(
     model: nn.Module,
     loss: Callable[[], Tensor],

@@ -142,6 +142,17 @@ def test_training_follows_its_seed_and_leaves_torch_s_own_alone(run: object) -> 
     assert not torch.equal(states[0], states[2])
 
 
+def test_training_computes_with_one_thread_and_gives_the_others_back() -> None:
+    threads = torch.get_num_threads()
+    seen: list[int] = []
+    try:
+        torch.set_num_threads(2)
+        train_grammar(2, steps=1, progress=lambda *_: seen.append(torch.get_num_threads()))
+        assert (seen, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_progress_is_told_and_the_learning_rate_rises_and_falls() -> None:
     layer = torch.nn.Linear(1, 1)
     told: list[tuple[int, int]] = []
