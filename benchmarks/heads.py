@@ -13,7 +13,13 @@ from statistics import mean
 
 import torch
 
-from mha_lib.experiments.grammar import RELATIONS, accuracy, attention_mass, train_grammar
+from mha_lib.experiments.grammar import (
+    RELATIONS,
+    GrammarModel,
+    accuracy,
+    attention_mass,
+    train_grammar,
+)
 from mha_lib.experiments.induction import head_scores, train_copying
 
 SEEDS = 5
@@ -53,13 +59,13 @@ def compare_heads(seeds: int, steps: int) -> list[str]:
     return flaws
 
 
-def _ablate(model: torch.nn.Module, seed: int) -> list[str]:
+def _ablate(model: GrammarModel, seed: int) -> list[str]:
     """Take each head away in turn; return what does not hold."""
-    masses = attention_mass(model)  # type: ignore[arg-type]
+    masses = attention_mass(model)
     flaws = []
     for head, mass in enumerate(masses):
         keep = torch.arange(len(masses)) != head  # (h,)
-        left = accuracy(model, head_mask=keep)  # type: ignore[arg-type]
+        left = accuracy(model, head_mask=keep)
         job = max(range(len(RELATIONS)), key=mass.__getitem__)
         print(
             f"   seed {seed}, head {head + 1}: mass "

@@ -13,7 +13,6 @@ from mha_lib.widgets.trained import packed, rounded
 
 OPENING_SENTENCES = 12
 MEASURED = 512  # sentences
-TELLING = 0.5  # the mean weight above which a head is said to do a relation
 
 
 class GrammarHeads(CourseWidget):
