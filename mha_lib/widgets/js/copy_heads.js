@@ -15,7 +15,7 @@ import { predict } from "./copy_model.js";
 import { copySayings } from "./copy_sayings.js";
 import { showInCell } from "./heatmap.js";
 import { unpack } from "./trained.js";
-import { changer, freshId, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
+import { arrowKeys, changer, freshId, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
 
 /** @type {WeakMap<object, object>} each packed model, unpacked once */
 const unpacked = new WeakMap();
@@ -93,6 +93,7 @@ function render({ model, el }) {
   }
 
   let [buttons, drawnFor] = [[], ""];
+  const keys = arrowKeys(() => buttons, (query) => change({ query }));
 
   function draw() {
     /** @type {Result} */
@@ -104,7 +105,7 @@ function render({ model, el }) {
       buttons = result.tokens.map((token, place) =>
         make("button", { type: "button", onclick: () => change({ query: place }) }, name(token)),
       );
-      guesses.replaceChildren(...drawGuesses(t, recipe, now, name, buttons, move));
+      guesses.replaceChildren(...drawGuesses(t, recipe, now, name, buttons, keys));
       drawnFor = String(result.tokens);
     }
     buttons.forEach((button, place) => {
@@ -117,17 +118,6 @@ function render({ model, el }) {
     tryThis.replaceChildren(rich(t(saying.suggestion(now))));
   }
 
-  /** The arrow keys go from letter to letter. */
-  function move(event) {
-    const here = buttons.indexOf(event.target);
-    const there = { ArrowLeft: here - 1, ArrowRight: here + 1, Home: 0, End: buttons.length - 1 }[event.key];
-    if (there === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
-    event.preventDefault();
-    if (!buttons[there]) return;
-    change({ query: there });
-    buttons[there].focus();
-  }
-
   const events = ["change:result", "change:query"];
   for (const event of events) model.on(event, draw);
   draw();
@@ -135,7 +125,7 @@ function render({ model, el }) {
 }
 
 /** The letters, and under each what the model thinks comes next. */
-function drawGuesses(t, recipe, { tokens, guesses, chances }, name, buttons, move) {
+function drawGuesses(t, recipe, { tokens, guesses, chances }, name, buttons, keys) {
   const period = (tokens.length - 1) / 2;
   const row = (label, cells) => make("tr", {}, make("th", { scope: "row" }, label), ...cells);
   const verdict = (place) => {
@@ -151,7 +141,7 @@ function drawGuesses(t, recipe, { tokens, guesses, chances }, name, buttons, mov
     make(
       "tbody",
       {},
-      make("tr", { onkeydown: move }, make("th", { scope: "row" }, t("letter")), ...buttons.map((button) => make("td", {}, button))),
+      make("tr", { onkeydown: keys }, make("th", { scope: "row" }, t("letter")), ...buttons.map((button) => make("td", {}, button))),
       row(t("next"), guesses.map((guess) => make("td", {}, name(guess)))),
       row(t("chance"), chances.map((chance) => make("td", {}, showWeight(chance)))),
       row(t("verdict"), tokens.map((_, place) => verdict(place))),

@@ -15,7 +15,7 @@ import { relate, read } from "./grammar_model.js";
 import { grammarSayings, isRight } from "./grammar_sayings.js";
 import { heatmap } from "./heatmap.js";
 import { unpack } from "./trained.js";
-import { changer, freshId, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
+import { arrowKeys, changer, freshId, liveLine, make, rich, root, say, scrollBox, showWeight, translator } from "./ui.js";
 
 const LENGTH = 8; // words of a sentence
 
@@ -154,18 +154,9 @@ function tokens(t, change) {
   const buttons = Array.from({ length: LENGTH }, (_, query) =>
     make("button", { type: "button", onclick: () => change({ query }) }),
   );
-  function move(event) {
-    const here = buttons.indexOf(event.target);
-    const there = { ArrowLeft: here - 1, ArrowRight: here + 1, Home: 0, End: buttons.length - 1 }[event.key];
-    if (there === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
-    event.preventDefault();
-    if (!buttons[there]) return;
-    change({ query: there });
-    buttons[there].focus();
-  }
   const toolbar = make(
     "div",
-    { class: "mha-tokens", role: "toolbar", "aria-label": t("words"), "aria-describedby": hint, onkeydown: move },
+    { class: "mha-tokens", role: "toolbar", "aria-label": t("words"), "aria-describedby": hint, onkeydown: arrowKeys(() => buttons, (query) => change({ query })) },
     ...buttons,
   );
   const element = make("div", {}, toolbar, make("p", { class: "mha-try", id: hint }, t("words_hint")));

@@ -2,7 +2,7 @@
 
 import { arcs } from "./arcs.js";
 import { showInCell } from "./heatmap.js";
-import { freshId, make, rich } from "./ui.js";
+import { arrowKeys, freshId, make, rich } from "./ui.js";
 
 /**
  * @param {(key: string, values?: object) => string} t
@@ -17,7 +17,7 @@ export function lookOfOneHead(t, { sentence: { words, language }, names, change 
   );
   const toolbar = make(
     "div",
-    { class: "mha-queries", role: "toolbar", "aria-label": t("words"), "aria-describedby": hint, onkeydown: move },
+    { class: "mha-queries", role: "toolbar", "aria-label": t("words"), "aria-describedby": hint, onkeydown: arrowKeys(() => buttons, (query) => change({ query })) },
     ...buttons,
   );
   const caption = make("caption");
@@ -40,17 +40,6 @@ export function lookOfOneHead(t, { sentence: { words, language }, names, change 
     make("div", { class: "mha-scroll" }, columns),
     make("p", { class: "mha-try", id: hint }, t("words_hint")),
   );
-
-  function move(event) {
-    const here = buttons.indexOf(event.target);
-    const last = words.length - 1;
-    const there = { ArrowLeft: here - 1, ArrowRight: here + 1, Home: 0, End: last }[event.key];
-    if (there === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
-    event.preventDefault();
-    if (there < 0 || there > last) return;
-    change({ query: there });
-    buttons[there].focus();
-  }
 
   function show({ head, query, weights }) {
     element.style.setProperty("--mha-head", `var(--mha-head-${head})`);

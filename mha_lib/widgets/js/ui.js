@@ -190,3 +190,23 @@ export function say(region, ...nodes) {
   const news = make("div", {}, ...nodes);
   if (news.textContent !== region.textContent) region.replaceChildren(...news.childNodes);
 }
+
+/**
+ * A listener that goes with the arrow keys, Home and End from button to button in a row, of which
+ * one is chosen at a time.
+ * @param {() => HTMLElement[]} row the buttons, as they are now
+ * @param {(place: number) => void} choose
+ * @returns {(event: KeyboardEvent) => void}
+ */
+export function arrowKeys(row, choose) {
+  return (event) => {
+    const buttons = row();
+    const here = buttons.indexOf(event.target);
+    const there = { ArrowLeft: here - 1, ArrowRight: here + 1, Home: 0, End: buttons.length - 1 }[event.key];
+    if (there === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    if (!buttons[there]) return;
+    choose(there);
+    buttons[there].focus();
+  };
+}
