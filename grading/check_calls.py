@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from grading.parsing import parse_python
+
 FROM_GRADING = ("check", "pick", "seed")
 
 
@@ -19,7 +21,7 @@ def find_checks(source: str) -> list[str | None]:
     """
     calls = [
         node
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parse_python(source))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "check"
@@ -36,7 +38,7 @@ def find_checks(source: str) -> list[str | None]:
 def grading_import_flaws(tree: ast.Module) -> Iterator[str]:
     r"""Yield imports of grading under which a check would not be found: it is known by its name.
 
-    >>> tree = ast.parse("from grading import check, seed\nfrom grading import check as c")
+    >>> tree = parse_python("from grading import check, seed\nfrom grading import check as c")
     >>> [flaw.split(";")[0] for flaw in grading_import_flaws(tree)]
     ['line 2 imports grading in another way than from grading import check, seed']
     """
@@ -58,7 +60,7 @@ def grading_import_flaws(tree: ast.Module) -> Iterator[str]:
 def other_uses(tree: ast.Module, name: str) -> Iterator[str]:
     r"""Yield where a name of grading, such as check, is passed on, or given to something else.
 
-    >>> tree = ast.parse("c = check\ncheck('a', 1)")
+    >>> tree = parse_python("c = check\ncheck('a', 1)")
     >>> [flaw.split(";")[0] for flaw in other_uses(tree, "check")]
     ['line 1 uses the name check for something else than a call']
     """
@@ -94,7 +96,7 @@ def demo_flaws(source: str) -> Iterator[str]:
     1
     """
     try:
-        statements = ast.parse(source).body
+        statements = parse_python(source).body
     except (SyntaxError, ValueError):
         statements = []
     if len(statements) == 2 and _imports_demo(statements[0]) and _shows_demo(statements[1]):

@@ -13,6 +13,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from grading.parsing import parse_python
+
 # Python takes some texts time that grows with the square of their length, so a cell is short.
 MAX_CELL_CHARACTERS = 20_000
 MAX_CHARACTERS = 100_000  # of all short cells together; the rest is searched for bare words
@@ -137,7 +139,7 @@ def _parse(source: str) -> ast.Module | None:
     if len(source) > MAX_CELL_CHARACTERS:
         return None
     try:
-        return ast.parse(source)
+        return parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -11,6 +11,7 @@ import builtins
 from collections.abc import Iterator, Mapping
 
 from grading.assignment import Cell
+from grading.parsing import parse_python
 
 # Names that tell of a comparison: it belongs outside, where no student can change it.
 COMPARING = {
@@ -45,7 +46,7 @@ def cell_flaws(cell: Cell, packages: set[str], provided: set[str]) -> Iterator[s
     ``packages`` cannot be imported in its sandbox; ``provided`` are names that answers define.
     """
     for source in (cell.released, cell.solution):
-        tree = ast.parse(source)
+        tree = parse_python(source)
         yield from _verdicts(tree)
         yield from _nested_checks(tree)
         yield from _imports(tree, packages)
@@ -211,6 +212,6 @@ def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str:
 def parse(source: str) -> ast.Module | None:
     """Return a text's syntax tree, or None where it is not plain Python."""
     try:
-        return ast.parse(source)
+        return parse_python(source)
     except (SyntaxError, ValueError):
         return None  # With a magic, or a stub that is no code yet.

@@ -6,12 +6,12 @@ stands in the text, and in cells that no student writes.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from grading.check_calls import other_uses
 from grading.matching import is_open_code
 from grading.notebook import Cell, Notebook
+from grading.parsing import parse_python
 from grading.pick_calls import PickCall, find_picks, imports_pick
 
 # To release it, the solution is run with each of them.
@@ -72,7 +72,7 @@ def _calls(cell: Cell, place: str, flaws: list[str], *, released: bool = False) 
 
 def _other_uses(cell: Cell) -> list[str]:
     try:
-        return [*other_uses(ast.parse(cell.solution), "pick")] if cell.type == "code" else []
+        return [*other_uses(parse_python(cell.solution), "pick")] if cell.type == "code" else []
     except (SyntaxError, ValueError):
         return []  # With a magic, which is told elsewhere if it speaks of pick.
 

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 
 from grading.assignment import Notebook
+from grading.parsing import parse_python
 from grading.rebuild import Rebuilt, solved
 
 
@@ -28,7 +29,7 @@ def stubbed(notebook: Notebook, *, raising: bool) -> Rebuilt:
 
 def _stub(source: str, raising: bool) -> str:
     try:
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except (SyntaxError, ValueError):
         return source  # With a magic: left as it is.
     _Stubs(raising).visit(tree)
@@ -55,5 +56,5 @@ class _Stubs(ast.NodeTransformer):
             arguments = arguments[1:]
         first = arguments[0].arg if arguments else "None"
         body = "raise NotImplementedError()" if self.raising else f"return {first}"
-        node.body = ast.parse(body).body
+        node.body = parse_python(body).body
         return node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 from grading.check_calls import demo_flaws, find_checks, grading_import_flaws, other_uses
 from grading.marks import clear_hidden, clear_solution, mark_flaws
+from grading.parsing import parse_python
 from grading.settings import Settings, is_number
 
 CellType = Literal["code", "markdown", "raw"]
@@ -213,7 +213,7 @@ def _read_checks(
     except (SyntaxError, ValueError) as error:
         flaws.append(f"{place}: it is not plain Python, with and without its hidden part ({error})")
         return []
-    tree = ast.parse(cell.solution)
+    tree = parse_python(cell.solution)
     said = [*grading_import_flaws(tree), *other_uses(tree, "check")]
     flaws += [f"{place}: {flaw}" for flaw in said]
     if not everything:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from grading.parsing import parse_python
+
 
 @dataclass(frozen=True)
 class PickCall:
@@ -25,7 +27,7 @@ def imports_pick(source: str) -> bool:
         isinstance(node, ast.ImportFrom)
         and node.module == "grading"
         and any(alias.name == "pick" for alias in node.names)
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parse_python(source))
     )
 
 
@@ -42,7 +44,7 @@ def find_picks(source: str) -> list[PickCall]:
     """
     calls = [
         node
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parse_python(source))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "pick"
     ]
     calls.sort(key=lambda call: (call.lineno, call.col_offset))

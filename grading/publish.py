@@ -15,6 +15,7 @@ from pathlib import Path
 
 from grading.assignment import load
 from grading.course import Course
+from grading.parsing import parse_python
 from grading.release import is_current
 
 # What a student's Jupyter runs; the rest of the lock builds the book and grades.
@@ -146,7 +147,7 @@ def check_modules() -> list[Path]:
         if name in found:
             continue
         found[name] = here / f"{name}.py"
-        for node in ast.walk(ast.parse(found[name].read_text("utf-8"))):
+        for node in ast.walk(parse_python(found[name].read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module:
                 package, _, module = node.module.partition(".")
                 if package == "grading" and module:
