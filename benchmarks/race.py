@@ -14,9 +14,9 @@ asked of the system anew, page by page, and in a virtual machine the price of a 
 to say: the same call then took from 3.6 to 7 s.
 
 **Noise.** While a bound lies inside the interval in which the median ratio is known to be, with
-95 % confidence, or is missed by less than 5 %, the race goes on, up to four times as long (the
-report says "was close"). Then the median of all its rounds decides. So neither a lucky nor an
-unlucky moment does.
+95 % confidence, or is missed by less than 5 %, the race goes on, up to eight times as long (the
+report says "was close"), among those whose verdict is open. Then the median of all its rounds
+decides. So neither a lucky nor an unlucky moment does.
 
 **Memory.** What a call has allocated through torch at its peak, its result included, beyond what
 was there before: on a CPU the peak of the running sum of the profiler's memory events, which come
@@ -53,7 +53,7 @@ SAMPLE_SECONDS = 0.002  # one time is of calls that take together at least this
 LEAST_ROUNDS = 3
 CLEARLY = 2.0  # who is so much slower than its bound asks leaves after the first round
 CLOSE = 1.05
-MORE = 4  # how many times as many rounds a close race has
+MORE = 8  # how many times as many rounds a close race has
 
 
 def keep_freed_memory() -> bool:
@@ -70,7 +70,7 @@ def rounds(seconds: float, is_close: Callable[[], bool]) -> Iterator[int]:
     """Count rounds for about so many seconds, and for longer while the race is close.
 
     >>> list(rounds(0.0, lambda: False)), len(list(rounds(0.0, lambda: True)))
-    ([0, 1, 2], 12)
+    ([0, 1, 2], 24)
     """
     start = time.perf_counter()
     for turn in itertools.count(1):
@@ -110,6 +110,8 @@ class Race:
             for turn in rounds(seconds, self.is_close):
                 if turn == 1:
                     running = [name for name in running if not self.is_beaten(name)]
+                if self.was_close:
+                    running = [name for name in running if name == self.ours or self.is_open(name)]
                 # Another begins each time, and every other round goes backwards.
                 first = turn // 2 % len(running)
                 order = (running[first:] + running[:first])[:: -1 if turn % 2 else 1]
@@ -133,9 +135,13 @@ class Race:
         """Whether this one is so slow that it decides nothing, and may leave."""
         return name in self.most and self.ratio(name) * CLEARLY < self.most[name]
 
+    def is_open(self, name: str) -> bool:
+        """Whether more rounds might change the verdict between ours and this one."""
+        return name in self.most and is_close(self.ratios(name), self.most[name])
+
     def is_close(self) -> bool:
         """Whether more rounds might change a verdict."""
-        close = any(is_close(self.ratios(peer), most) for peer, most in self.most.items())
+        close = any(map(self.is_open, self.most))
         self.was_close |= close
         return close
 

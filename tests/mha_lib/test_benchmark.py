@@ -91,9 +91,16 @@ def test_who_is_clearly_beaten_leaves_after_the_first_round(clock: dict[str, flo
     assert one.ratio("slow") == pytest.approx(1 / 3)
 
 
+def test_only_those_whose_verdict_is_open_run_on(clock: dict[str, float]):
+    clock.update(ours=1.0, near=0.95, far=1.5)
+    one = raced(clock, {"near": 1.05, "far": 1.05})
+    assert len(one.ratios("far")) == race.LEAST_ROUNDS
+    assert len(one.ratios("near")) == race.MORE * race.LEAST_ROUNDS
+
+
 def test_nobody_always_follows_the_same_one(clock: dict[str, float]):
     clock.update(ours=1.0, a=1.0, b=1.0)
-    one = raced(clock, {"a": 1.0, "b": 1.0})  # close, so there are 12 rounds
+    one = raced(clock, {"a": 1.0, "b": 1.0})  # close, so there are 24 rounds
     orders = [list(each) for each in one.times]
     assert one.was_close
     for name in clock:
