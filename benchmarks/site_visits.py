@@ -2,10 +2,9 @@
 
 No measurement itself: `benchmarks.site` uses it.
 
-**Bytes** are of the answers' bodies, each packed by gzip as a web host packs it (the server
-here sends them as they are). Shared files are cached: while one browser reads page after page,
-an address counts where it is first asked for. It is not left to the browser's own cache, which
-Playwright switches off while it blocks other hosts.
+**Bytes** are of the answers' bodies, each packed by gzip. Shared files are cached: while one
+browser reads page after page, an address counts where it is first asked for. It is not left to
+the browser's own cache, which Playwright switches off while it blocks other hosts.
 
 **Ready** is the time from the start of the navigation, by the page's own clock, until the first
 demo of the page has mounted. Every such visit begins with an empty cache.
@@ -202,11 +201,18 @@ def use_demos(page: Page) -> dict[str, list[float]]:
     return found
 
 
-def ready_seconds(browser: Browser, address: str, visits: int, slow: bool) -> float:
-    """Return after how many seconds the page's first demo is there: the median of some visits."""
-    times = []
-    for _ in range(visits):
-        with visiting(browser, slow) as visit:
-            visit.page.goto(address, wait_until="commit")
-            times.append(visit.seconds())
+def ready_seconds(browser: Browser, address: str, visits: int, slow: bool, most: float) -> float:
+    """Return after how many seconds the page's first demo is there: the median of some visits.
+
+    Where that is more than `most`, twice as many visits more are made, and all of them count: a
+    moment in which the machine had other work must not decide.
+    """
+    times: list[float] = []
+    for more in (visits, 2 * visits):
+        for _ in range(more):
+            with visiting(browser, slow) as visit:
+                visit.page.goto(address, wait_until="commit")
+                times.append(visit.seconds())
+        if statistics.median(times) < most:
+            break
     return statistics.median(times)

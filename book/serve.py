@@ -69,15 +69,15 @@ class QuietServer(ThreadingHTTPServer):
             super().handle_error(*about)
 
 
-def server(folder: Path, port: int) -> QuietServer:
+def server(folder: Path, port: int, handler: type[QuietHandler] = QuietHandler) -> QuietServer:
     """Return a server of `folder` on this machine alone; port 0 picks a free one."""
-    return QuietServer(("127.0.0.1", port), partial(QuietHandler, directory=str(folder)))
+    return QuietServer(("127.0.0.1", port), partial(handler, directory=str(folder)))
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[str]:
+def serving(folder: Path, handler: type[QuietHandler] = QuietHandler) -> Iterator[str]:
     """Serve `folder` in the background and yield its address."""
-    with server(folder, 0) as running:
+    with server(folder, 0, handler) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{running.server_port}/"

@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
 # A page, with the folders that it is in.
 PAGE = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
+# What the page's first demo is made of, as mha_lib/widgets/base.py writes it.
+DEMO = re.compile(r'<div class="mha-demo" data-modules="([^"]*)" data-texts="([^"]*)"')
 # In the theme's stylesheet: .fa-bars:before,.fa-navicon:before{content:"\f0c9"}
 ICON_RULE = re.compile(r'((?:,?\.fa-[\w-]+:{1,2}before)+)\{content:"\\([0-9a-f]+)"\}')
 # An icon that a stylesheet shows by itself: its character, or its number.
@@ -90,6 +92,17 @@ def add_search_script(
         app.add_js_file("search.js", loading_method="defer")
 
 
+def ask_for_first_demo(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Have the first demo's files fetched while the page above it is still being read."""
+    if demo := DEMO.search(context.get("body") or ""):
+        texts = [f"{name}.{app.config.language}.js" for name in demo[2].split()]
+        for name in (*demo[1].split(), *texts):
+            address = context["pathto"](f"_static/mha/{name}", True)
+            context["metatags"] += f'\n<link rel="preload" as="script" href="{address}"/>'
+
+
 def keep_used_icons(app: Sphinx, exception: Exception | None) -> None:
     """Cut the theme's icon font and icon rules down to what this site shows."""
     if exception or app.builder.format != "html":
@@ -143,6 +156,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-before-read-docs", check_names)
     app.connect("env-before-read-docs", lambda app, env, docnames: allow_parallel_reading(app))
     app.connect("html-page-context", add_search_script)
+    app.connect("html-page-context", ask_for_first_demo)
     # 900: after the theme has written its own last files.
     app.connect("build-finished", keep_used_icons, priority=900)
     app.add_css_file("site.css", priority=900)

@@ -1,6 +1,8 @@
 """How `benchmarks.site` judges what it measures, and that it finds every page."""
 
+import gzip
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -8,7 +10,9 @@ from benchmarks.report import Report
 from benchmarks.site import judge_walk
 from benchmarks.site_build import CHAPTER, copy_of_clone
 from benchmarks.site_visits import Walked, pages
+from benchmarks.web_host import PackingHandler
 from book.places import ROOT
+from book.serve import serving
 
 
 def test_every_page_of_the_book_is_measured(site: Path) -> None:
@@ -44,3 +48,19 @@ def test_the_copy_that_is_built_cold_holds_nothing_that_was_built(tmp_path: Path
     assert (copy / CHAPTER).is_file()
     assert not (copy / "_build").exists()
     assert not (copy / ".venv").exists()
+
+
+def test_the_host_sends_text_packed_and_the_rest_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<p>attention</p>" * 100, "utf-8")
+    (tmp_path / "font.woff2").write_bytes(b"font")
+    with (
+        serving(tmp_path, PackingHandler) as address,
+        urlopen(f"{address}page.html") as page,
+        urlopen(f"{address}font.woff2") as font,
+    ):
+        sent, whole = page.read(), font.read()
+    assert page.headers["Content-Encoding"] == "gzip"
+    assert len(sent) < 200
+    assert gzip.decompress(sent).decode() == "<p>attention</p>" * 100
+    assert font.headers["Content-Encoding"] is None
+    assert whole == b"font"

@@ -158,7 +158,7 @@ window.mha ??= (() => {
     return demos.get(element);
   }
 
-  // What is near the window starts first, so that a page opens at once.
+  // What is near the window starts before what is far, so that a page opens at once.
   const nearWindow = new IntersectionObserver(
     (entries) => entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => begin(target)),
     { rootMargin: "600px" },
@@ -180,10 +180,13 @@ window.mha ??= (() => {
   });
   addEventListener("beforeprint", () => [...demos.keys()].forEach(begin));
 
-  /** Let a demo start in its turn. */
+  /** Let a demo start in its turn, and the page's first at once. */
   function mount(element) {
+    const isFirst = demos.size === 0;
     demos.set(element, null);
-    nearWindow.observe(element);
+    // An observer answers once the whole page is laid out: a slow machine's second.
+    if (isFirst) begin(element);
+    else nearWindow.observe(element);
   }
 
   return { register, addTexts, load, mount };
