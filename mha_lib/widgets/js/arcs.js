@@ -38,9 +38,9 @@ export function arcs(count) {
   const element = svg("svg", { class: "mha-arcs", "aria-hidden": "true", focusable: "false" });
   element.append(...paths);
   let shown = null;
+  let [width, height] = [0, 0];
 
   function draw() {
-    const { width, height } = element.getBoundingClientRect();
     if (!shown || width === 0) return;
     const { query, weights } = shown;
     const column = width / count;
@@ -61,8 +61,12 @@ export function arcs(count) {
     });
   }
 
-  // The drawing is in pixels, so it follows the width it is given.
-  const resized = new ResizeObserver(draw);
+  // The drawing is in pixels, so it follows the width it is given. To ask for it at each drawing
+  // would have the whole demo laid out as many times as there are drawings in it.
+  const resized = new ResizeObserver(([{ contentRect }]) => {
+    ({ width, height } = contentRect);
+    draw();
+  });
   resized.observe(element);
 
   function show(query, weights) {

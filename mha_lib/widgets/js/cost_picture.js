@@ -30,9 +30,9 @@ export function costPicture(t, lengths, language) {
   const log = Math.log10;
   const [least, most] = [lengths[0], lengths.at(-1)];
   let result = null;
+  let width = 0;
 
   function draw() {
-    const width = figure.getBoundingClientRect().width;
     if (!result || width === 0) return;
     const { curve, seq, crossing } = result;
     const all = LINES.flatMap((name) => curve[name]);
@@ -81,7 +81,10 @@ export function costPicture(t, lengths, language) {
   }
 
   // Drawn in pixels, so that its words stay readable on a narrow page.
-  const resized = new ResizeObserver(draw);
+  const resized = new ResizeObserver(([{ contentRect }]) => {
+    width = contentRect.width;
+    draw();
+  });
   resized.observe(figure);
 
   /** @param {import("./cost_explorer.js").Result} now */
