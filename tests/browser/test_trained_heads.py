@@ -125,8 +125,15 @@ def test_the_arrow_keys_go_from_letter_to_letter(copy_page: DemoPage) -> None:
     assert demo.get("query") == 12
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        pytest.param(1200, False, id="1200-light"),
+        pytest.param(390, True, id="390-dark"),
+        pytest.param(1200, True, id="1200-dark", marks=pytest.mark.slow),
+        pytest.param(390, False, id="390-light", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("which", ["grammar", "copy"])
 def test_they_are_accessible_and_fit(
     which: str,

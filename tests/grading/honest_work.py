@@ -311,7 +311,7 @@ def gradients_switched_off(work: Work) -> None:
     before_all(work, "with torch.no_grad():\n    print(nn.Linear(2, 2)(torch.ones(1, 2)))")
 
 
-@submission(quick=True, honest=True, right=ALL)
+@submission(honest=True, right=ALL)
 def own_cells_and_reused_names(work: Work) -> None:
     """Helpers and imports in own cells, check() called there, every common name reused: full."""
     solve(work.notebook)

@@ -416,7 +416,7 @@ shell.events.register("post_run_cell", after)
 """
 
 
-@submission(quick=True, right=ALL)
+@submission(right=ALL)
 def prints_later_cells(work: Work) -> None:
     """Hooks print every later cell, backwards through a display update too; right otherwise."""
     solve(work.notebook)

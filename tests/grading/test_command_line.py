@@ -203,6 +203,7 @@ def test_it_starts_as_a_module(course: Course, monkeypatch):
     assert done.stdout.startswith("an  graded  5 of 7, 2 points wait for a person\n")
 
 
+@pytest.mark.slow
 def test_it_ends_quietly_when_nobody_reads(course: Course):
     submit(course, "an")
     reader, writer = os.pipe()

@@ -153,6 +153,7 @@ def test_a_demo_without_the_tag_is_refused(course: Course) -> None:
     assert "imports grading in another way" in flaw
 
 
+@pytest.mark.slow
 def test_a_demo_is_no_flaw(course: Course, course_secret: Path) -> None:
     assert lint(course, "tiny") == []
 
@@ -176,6 +177,7 @@ def in_python(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["mha_lib", "anywidget", "torch"])
 def test_where_a_package_is_missing_one_plain_line_says_so(missing: str) -> None:
     shown = in_python(

@@ -75,6 +75,7 @@ def by_hand(course: Course, cell: str, **changes) -> None:
         book.db.commit()
 
 
+@pytest.mark.slow
 def test_marks_are_stored_as_stock_nbgrader_stores_them(course: Course):
     write(course, graded(course, "an"))
     assert stored(course) == {

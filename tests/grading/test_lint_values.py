@@ -211,6 +211,7 @@ def test_values_that_move_with_the_number_of_threads(course: Course, course_secr
     assert all("the number of threads" in flaw for flaw in flaws)
 
 
+@pytest.mark.slow
 def test_a_solution_that_computes_for_long(course: Course, course_secret: Path) -> None:
     """A cell may take a third of what a student's may; here that is one second."""
     path = course.solutions / "tiny.toml"

@@ -173,6 +173,7 @@ def break_it(course: Course, what: str) -> None:
     path.write_text(path.read_text() + line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "what",
     [

@@ -313,6 +313,7 @@ def test_a_release_must_be_what_the_grader_takes_for_released(
         release(course, "tiny")
 
 
+@pytest.mark.slow
 def test_nbgraders_own_command_releases_the_same_notebook(course: Course, tmp_path: Path) -> None:
     """``nbgrader generate_assignment`` on solutions/ itself, without our clean copy."""
     from nbgrader.converters import GenerateAssignment

@@ -165,6 +165,7 @@ def test_text_that_takes_long_to_read_is_shown_plain():
     )
 
 
+@pytest.mark.slow
 def test_pasted_pictures_survive_redrawn(course: Course):
     note = PngImagePlugin.PngInfo()
     note.add_text("secret", MARK)

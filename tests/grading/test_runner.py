@@ -228,6 +228,7 @@ def test_big_output_is_cut_with_a_note():
     assert last.outputs[0]["data"]["text/plain"] == "'next'"
 
 
+@pytest.mark.slow
 def test_disturbing_moves_the_global_generators_and_the_default_dtype():
     sources = (
         "import random, numpy, torch\nfrom grading import check",

@@ -24,6 +24,8 @@ from tests.grading.small_course import cell, released_cells, submit
 
 NUMBERS = 2.0  # points of the task that is drawn; the others earn 3, and 2 by hand
 
+pytestmark = pytest.mark.slow  # each course here is released, and some graded
+
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory, course_secret: Path) -> Course:

@@ -179,6 +179,7 @@ def test_the_first_step_that_reached_a_score_is_known() -> None:
     assert way.reached(0.95) is None
 
 
+@pytest.mark.slow
 def test_three_heads_learn_what_one_cannot_and_each_has_its_job(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
