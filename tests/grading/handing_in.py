@@ -56,6 +56,7 @@ class Case(NamedTuple):
     right: tuple[str, ...]  # answers whose tests must get every point; all other tests get 0
     honest: bool
     quick: bool  # graded in `make test` too
+    by_hand: bool  # takes minutes: graded in no test, only by `benchmarks.hostile`
     saved: bool  # the notebook is saved; otherwise the maker wrote the folder itself
 
     @property
@@ -88,6 +89,7 @@ def submission(
     student_id: str = "",
     honest: bool = False,
     quick: bool = False,
+    by_hand: bool = False,
     saved: bool = True,
 ) -> Callable[[Callable[[Work], None]], Callable[[Work], None]]:
     """Put a maker into the table, with what grading its submission must come to."""
@@ -102,6 +104,7 @@ def submission(
             right=tuple(answer_ids()) if isinstance(right, str) else right,
             honest=honest,
             quick=quick,
+            by_hand=by_hand,
             saved=saved,
         )
         return make

@@ -11,14 +11,14 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.students import NAME, copy_course
 from grading.autograde import Line, autograde
 from grading.course import Course
-from tests.grading import honest_work, hostile_work  # noqa: F401  # fill the table
+from tests.grading import honest_work, hostile  # noqa: F401  # fill the table
 from tests.grading.handing_in import CASES, Case, make
 
 # Endless loops cost a test this long, twice each: one that can be interrupted, one that cannot.
@@ -51,8 +51,8 @@ def quick_cases() -> list[Case]:
 
 
 def slow_cases() -> list[Case]:
-    """Return all other kinds."""
-    return [case for case in CASES.values() if not case.quick]
+    """Return the kinds that `make test-slow` grades beside them."""
+    return [case for case in CASES.values() if not case.quick and not case.by_hand]
 
 
 def lay_course(root: Path, cases: Iterable[Case]) -> Course:
@@ -69,9 +69,12 @@ def lay_course(root: Path, cases: Iterable[Case]) -> Course:
     return Course(root)
 
 
-def grade_batch(root: Path, cases: Iterable[Case]) -> Batch:
-    """Lay a course with one submission of each kind, and grade it."""
+def grade_batch(
+    root: Path, cases: Iterable[Case], laid: Callable[[], object] = lambda: None
+) -> Batch:
+    """Lay a course with one submission of each kind, call ``laid``, and grade it."""
     course = lay_course(root, cases)
+    laid()
     start = time.monotonic()
     lines = autograde(course, NAME, workers=WORKERS)
     return Batch(course, {line.student_id: line for line in lines}, time.monotonic() - start)

