@@ -91,7 +91,7 @@ def test_deeds_in_the_page_do_what_they_do_in_python(demo: DemoPage) -> None:
     mask[1, 2] = True
     python.when, python.mask = "before", mask.tolist()
     assert_shown()
-    expect(demo.seen).to_contain_text("Looks at a later word: cat.")
+    expect(demo.seen).to_contain_text("This word looks at a later one: cat.")
     expect(demo.button("free-hand")).to_have_attribute("aria-pressed", "true")
 
     demo.button("padding").click()
