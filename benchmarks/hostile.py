@@ -14,7 +14,8 @@ All but the number of attacks must be 0, else the command fails. Run by root it 
 more as an ordinary user. Each run of a submission starts a process anew; a mode in which
 processes are kept ready does not exist yet, so nothing is said of one.
 
---attack NAME chooses attacks; may be given again. All take about ten minutes on two cores.
+--attack NAME chooses attacks; may be given again. All of them take long: some end only when their
+time is up, and are then tried once more alone.
 """
 
 from __future__ import annotations
