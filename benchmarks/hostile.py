@@ -31,9 +31,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-import tests.grading.hostile
 from benchmarks.report import Report
 from tests.grading.handing_in import CASES, Case
+from tests.grading.hostile import every_attack
 from tests.grading.returned import (
     HAND_GRADED,
     hidden_lines,
@@ -58,7 +58,7 @@ KEPT = ("solutions", "exercises", "submitted")
 
 def attacks() -> dict[str, Case]:
     """Return every attack by its name."""
-    package = tests.grading.hostile.__name__
+    package = every_attack.__name__.rpartition(".")[0]
     return {name: case for name, case in CASES.items() if case.make.__module__.startswith(package)}
 
 
@@ -153,6 +153,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
     options = parser.parse_args(arguments)
     names = options.attack or list(attacks())
+    if not names:
+        parser.error("no attack was found in tests/grading/hostile")
 
     report = Report(as_json=options.json, holds_bounds=True)
     ways = {"root" if os.geteuid() == 0 else "an ordinary user": measure}
