@@ -1,5 +1,4 @@
-"""The command line: python -m grading release | autograde | status | lint | answers NAME,
-and publish DIR."""
+"""The command line: python -m grading COMMAND; each is a module of `grading.commands`."""
 
 from __future__ import annotations
 
@@ -9,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from grading.commands import COMMANDS
+from grading.commands.shared import INTERRUPTED, REFUSED, UNREAD, Commands
 from grading.course import Course, CourseError
 
-FINE, LOOK, REFUSED, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
 MARKER = "nbgrader_config.py"
 
 OVERVIEW = """\
@@ -69,73 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    def command(name: str, what: str, more: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(
-            name, help=what, description=f"{what}\n\n{more}", formatter_class=formatter
-        )
-        count = "?" if name == "lint" else None
-        made.add_argument(
-            "name", nargs=count, metavar="NAME", help="the assignment, such as multi-head"
-        )
-        return made
-
-    made = command(
-        "release",
-        "make exercises/NAME, what students get",
-        "Solutions and hidden tests are taken out, and the values that visible checks compare\n"
-        "with are laid beside the notebook. The old release stays until the new one is whole.",
-    )
-    made.set_defaults(run=_release)
-
-    made = command(
-        "autograde",
-        "grade what lies in submitted/*/NAME",
-        "Grades what is new or has changed; all of it, after the assignment itself has changed.\n"
-        "Stopped or killed, it carries on where it ended.\n"
-        "Marks and comments that a person gave are kept.",
-    )
-    made.add_argument("--student", metavar="ID", help="one student, or a pattern such as 'a*'")
-    made.add_argument("--force", action="store_true", help="grade unchanged work again as well")
-    made.add_argument(
-        "--workers", type=_count, metavar="N", help="sandboxes at a time; else one for each core"
-    )
-    made.set_defaults(run=_autograde)
-
-    made = command(
-        "status",
-        "say what is graded, what waits and what needs a person",
-        "Reads only; it may be asked while grading runs.",
-    )
-    made.set_defaults(run=_status)
-
-    made = command(
-        "lint",
-        "look for what makes an assignment unfair or easy to cheat",
-        "Runs the solution as it is, disturbed, and with stubs that a student could hand in, and\n"
-        "each answer of solutions/NAME.answers.toml. NAME may be --all.",
-    )
-    made.add_argument("--all", action="store_true", help="look at every assignment")
-    made.set_defaults(run=_lint)
-
-    made = command(
-        "answers",
-        "print what each answer of solutions/NAME.answers.toml earns",
-        "Each is handed in by itself, all other answers being right.",
-    )
-    made.set_defaults(run=_answers)
-
-    what = "write the tree that students get, without any solution"
-    made = commands.add_parser("publish", help=what, description=what)
-    made.add_argument("directory", metavar="DIR", type=Path, help="a new or an empty folder")
-    made.set_defaults(run=_publish)
+    for each in COMMANDS:
+        each.add(Commands(commands))
     return parser
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no number of sandboxes; give 1 or more")
-    return number
 
 
 def _course(given: Path | None) -> Course:
@@ -171,135 +107,6 @@ def _expected_errors() -> tuple[type[Exception], ...]:
         ReleaseError,
         SandboxError,
     )
-
-
-def _release(course: Course, options: argparse.Namespace) -> int:
-    from grading.answers import answers_file
-    from grading.assignment import load
-    from grading.release import release
-
-    load(course, options.name)  # Refuses at once what cannot be released.
-    print(f"Checking {options.name}, which runs its solution several times.", flush=True)
-    print(f"Released to {release(course, options.name)}")
-    if answers_file(course, options.name).exists():
-        print(
-            "The answers in its bank were not handed in, which takes longer. Before students get "
-            f"it: python -m grading lint {options.name}"
-        )
-    return FINE
-
-
-def _autograde(course: Course, options: argparse.Namespace) -> int:
-    from grading.autograde import autograde
-    from grading.grade import NOT_GRADED, Status
-    from grading.status import totals
-
-    lines = autograde(
-        course,
-        options.name,
-        student_id=options.student,
-        force=options.force,
-        workers=options.workers,
-    )
-    if not lines:
-        print(f"Nothing to grade: no folder {course.submitted}/*/{options.name}")
-        return FINE
-    look = [line for line in lines if line.status in (Status.ATTENTION, NOT_GRADED)]
-    for line in look:
-        _tell(line.student_id, str(line.status), line.reasons)
-    ends = {line.status for line in look}
-    count = _numbered(len(lines), "submission")
-    open_marks = _open_marks(sum(line.waiting > 0 for line in lines))
-    print(f"{count} of {options.name}: {totals(line.status for line in lines)}{open_marks}")
-    if Status.ATTENTION in ends:
-        print("What needs attention is flagged in formgrader; its marks so far stand.")
-    if NOT_GRADED in ends:
-        print("What was not graded keeps what it had; mend what is named, and run this again.")
-    return LOOK if look else FINE
-
-
-def _status(course: Course, options: argparse.Namespace) -> int:
-    from grading.misplaced import misplaced
-    from grading.plain import printable
-    from grading.standings import points_text
-    from grading.status import status, totals
-
-    states = status(course, options.name)
-    for each in states:
-        points = ""
-        if each.score is not None:
-            points = f"  {points_text(each.score, each.max_score, each.waiting)}"
-        print(f"{printable(each.student_id)}  {each.state}{points}")
-        for reason in each.reasons:
-            print(f"    {printable(reason)}")
-    for ignored in misplaced(course, options.name):
-        print(ignored)
-    count = _numbered(len(states), "submission")
-    open_marks = _open_marks(sum(each.waiting > 0 for each in states))
-    print(f"{count} of {options.name}: {totals(each.state for each in states) or '-'}{open_marks}")
-    return LOOK if any(each.needs_person for each in states) else FINE
-
-
-def _lint(course: Course, options: argparse.Namespace) -> int:
-    from grading.assignment import AssignmentError, load
-    from grading.lint import lint
-    from grading.trials import answer_flaws
-
-    if (options.name is None) is not options.all:
-        raise CourseError("lint takes the name of one assignment, or --all")
-    any_flaw = False
-    for name in course.assignments if options.all else [options.name]:
-        print(f"Checking {name}, which runs its solution and its answers.", flush=True)
-        flaws = lint(course, name)
-        if not flaws:  # With flaws an answer may fail for no fault of its own.
-            try:
-                flaws = answer_flaws(course, load(course, name))
-            except AssignmentError as error:
-                flaws = list(error.flaws)
-        for flaw in flaws:
-            print(f"- {flaw}")
-        print(f"{name}: {_numbered(len(flaws), 'flaw') if flaws else 'no flaw found'}")
-        any_flaw = any_flaw or bool(flaws)
-    return LOOK if any_flaw else FINE
-
-
-def _answers(course: Course, options: argparse.Namespace) -> int:
-    from grading.answers import read_answers
-    from grading.assignment import load
-    from grading.trials import table, try_answers
-
-    assignment = load(course, options.name)
-    print(table(try_answers(course, assignment, read_answers(course, assignment))))
-    return FINE
-
-
-def _publish(course: Course, options: argparse.Namespace) -> int:
-    from grading.publish import publish
-
-    names = publish(course, options.directory)
-    print(f"{options.directory}: {_numbered(len(names), 'exercise')}: {', '.join(names)}")
-    return FINE
-
-
-def _numbered(number: int, what: str) -> str:
-    """Return a number of things, with the right ending.
-
-    >>> _numbered(1, "flaw"), _numbered(2, "flaw")
-    ('1 flaw', '2 flaws')
-    """
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _open_marks(submissions: int) -> str:
-    return f"; in {submissions} of them points wait for a person" if submissions else ""
-
-
-def _tell(student_id: str, state: str, reasons: Sequence[str]) -> None:
-    from grading.plain import printable
-
-    print(f"{printable(student_id)}: {state}")
-    for reason in reasons:
-        print(f"    {printable(reason)}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from grading.__main__ import FINE, INTERRUPTED, LOOK, REFUSED, UNREAD, main
+from grading.__main__ import main
 from grading.autograde import autograde
+from grading.commands.shared import FINE, INTERRUPTED, LOOK, REFUSED, UNREAD
 from grading.course import Course
 from grading.sandbox import SandboxError
 from tests.grading.outcomes import ChosenSandbox, registered_course, set_secret, use

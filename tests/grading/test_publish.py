@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from grading.__main__ import FINE, REFUSED, main
+from grading.__main__ import main
 from grading.assignment import load
+from grading.commands.shared import FINE, REFUSED
 from grading.course import Course
 from grading.lint import _secrets
 from grading.publish import (

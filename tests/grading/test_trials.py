@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from grading.__main__ import FINE, LOOK, REFUSED, main
+from grading.__main__ import main
 from grading.answers import answers_file, read_answers
 from grading.assignment import AssignmentError, load
+from grading.commands.shared import FINE, LOOK, REFUSED
 from grading.course import Course
 from grading.lint import lint, text_flaws
 from grading.release import release

@@ -1,0 +1,62 @@
+"""Grade what lies in submitted/."""
+
+from __future__ import annotations
+
+import argparse
+
+from grading.commands.shared import FINE, LOOK, Commands, numbered, open_marks, tell
+from grading.course import Course
+
+
+def add(commands: Commands) -> None:
+    """Enter the command into the command line."""
+    made = commands.add(
+        "autograde",
+        run,
+        "grade what lies in submitted/*/NAME",
+        "Grades what is new or has changed; all of it, after the assignment itself has changed.\n"
+        "Stopped or killed, it carries on where it ended.\n"
+        "Marks and comments that a person gave are kept.",
+    )
+    made.add_argument("--student", metavar="ID", help="one student, or a pattern such as 'a*'")
+    made.add_argument("--force", action="store_true", help="grade unchanged work again as well")
+    made.add_argument(
+        "--workers", type=_count, metavar="N", help="sandboxes at a time; else one for each core"
+    )
+
+
+def run(course: Course, options: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    from grading.autograde import autograde
+    from grading.grade import NOT_GRADED, Status
+    from grading.status import totals
+
+    lines = autograde(
+        course,
+        options.name,
+        student_id=options.student,
+        force=options.force,
+        workers=options.workers,
+    )
+    if not lines:
+        print(f"Nothing to grade: no folder {course.submitted}/*/{options.name}")
+        return FINE
+    look = [line for line in lines if line.status in (Status.ATTENTION, NOT_GRADED)]
+    for line in look:
+        tell(line.student_id, str(line.status), line.reasons)
+    ends = {line.status for line in look}
+    count = numbered(len(lines), "submission")
+    waiting = open_marks(sum(line.waiting > 0 for line in lines))
+    print(f"{count} of {options.name}: {totals(line.status for line in lines)}{waiting}")
+    if Status.ATTENTION in ends:
+        print("What needs attention is flagged in formgrader; its marks so far stand.")
+    if NOT_GRADED in ends:
+        print("What was not graded keeps what it had; mend what is named, and run this again.")
+    return LOOK if look else FINE
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of sandboxes; give 1 or more")
+    return number
