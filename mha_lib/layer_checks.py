@@ -70,8 +70,10 @@ sequence pass query.unsqueeze(0)
     """
     if key is None and value is not None:
         raise ValueError("value was given without key; pass the key that goes with it")
+    alone = mask is None and key_mask is None and bias is None and head_mask is None
     if key is None and _plainly_fits(query, layer):
-        _check_scores_and_heads(layer, query, query, mask, key_mask, bias, head_mask, cache)
+        if not alone or cache is not None:
+            _check_scores_and_heads(layer, query, query, mask, key_mask, bias, head_mask, cache)
         return
     _check_tokens("query", query, "L", "embed_dim", layer.embed_dim)
     check_fits_weights(query, layer)
@@ -104,12 +106,12 @@ def _plainly_fits(query: Tensor, layer: "MultiHeadAttention") -> bool:
     It says again what the checks below say one by one, each with its message. A small layer
     would wait longer for those than for its products.
     """
-    if not isinstance(query, Tensor) or query.dim() != 3 or query.dtype not in DTYPES:
+    if not isinstance(query, Tensor) or query.layout != torch.strided or query.is_nested:
         return False
-    if query.layout != torch.strided or query.is_nested:
+    shape = query.shape
+    if len(shape) != 3 or query.dtype not in DTYPES:
         return False
-    _, N, width = query.shape
-    return N > 0 and width == layer.embed_dim == layer.kdim == layer.vdim
+    return shape[1] > 0 and shape[2] == layer.embed_dim == layer.kdim == layer.vdim
 
 
 def _check_scores_and_heads(
@@ -205,7 +207,10 @@ def float_weight(projection: nn.Module) -> Tensor | None:
     """
     if not isinstance(projection, nn.Linear):
         return None
-    weight = projection.weight
+    # A plain parameter lies here; `projection.weight` would first look everywhere else.
+    weight: Tensor | None = projection._parameters.get("weight")
+    if weight is None:
+        weight = projection.weight
     # Of a DTensor, which is no plain Parameter, each process holds a part.
     whole = type(weight) is nn.Parameter or not hasattr(weight, "full_tensor")
     return weight if whole and weight.is_floating_point() else None

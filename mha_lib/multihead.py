@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mha_lib.backends.call import Call
-from mha_lib.backends.explicit import Edit, edited
+from mha_lib.backends.explicit import Edit, Steps, edited
 from mha_lib.cache import KVCache
 from mha_lib.checks import (
     check_backend,
@@ -208,7 +208,7 @@ class MultiHeadAttention(nn.Module):
         )
         try:
             heads = attend(call, self.backend, trace, edit, check_finite)
-            head_out = heads if isinstance(heads, Tensor) else heads.head_out  # (B, h, L, d_k)
+            head_out = heads.head_out if isinstance(heads, Steps) else heads  # (B, h, L, d_k)
             if head_mask is not None:
                 head_out = _masked_heads(head_out, head_mask)  # (B, h, L, d_k)
 
@@ -224,7 +224,7 @@ class MultiHeadAttention(nn.Module):
             if cache is not None:
                 cache.crop(before)  # what was refused has not been
             raise
-        if isinstance(heads, Tensor) or not trace:
+        if not trace or not isinstance(heads, Steps):
             return output
         return MultiHeadTrace(*heads[:-1], head_out, output, concat, float_weight(out_proj))
 

@@ -72,11 +72,30 @@ class AttentionTrace:
 
     STEP_NAMES: ClassVar[tuple[str, ...]] = tuple(step.name for step in STEPS[:-1])
 
-    def __init__(self, *fields: Tensor | None) -> None:
-        """Keep the fields, in their order."""
+    def __init__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        scores: Tensor,
+        masked_scores: Tensor,
+        weights: Tensor,
+        head_out: Tensor,
+        output: Tensor,
+    ) -> None:
+        """Keep the steps."""
         # All at once: the __init__ of a frozen dataclass sets them one by one, and a small layer
         # would wait for that as long as for a product.
-        vars(self).update(zip(self.__match_args__, fields, strict=True))
+        vars(self).update(
+            q=q,
+            k=k,
+            v=v,
+            scores=scores,
+            masked_scores=masked_scores,
+            weights=weights,
+            head_out=head_out,
+            output=output,
+        )
 
     def check_finite(self) -> None:
         """Refuse the first step that holds NaN or infinity; -inf may stand for a hidden key.
@@ -190,6 +209,33 @@ class MultiHeadTrace(AttentionTrace):
     )
 
     STEP_NAMES: ClassVar[tuple[str, ...]] = tuple(step.name for step in STEPS)
+
+    def __init__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        scores: Tensor,
+        masked_scores: Tensor,
+        weights: Tensor,
+        head_out: Tensor,
+        output: Tensor,
+        concat: Tensor,
+        out_weight: Tensor | None,
+    ) -> None:
+        """Keep the steps, all at once as `AttentionTrace` does."""
+        vars(self).update(
+            q=q,
+            k=k,
+            v=v,
+            scores=scores,
+            masked_scores=masked_scores,
+            weights=weights,
+            head_out=head_out,
+            output=output,
+            concat=concat,
+            out_weight=out_weight,
+        )
 
     @cached_property
     def contributions(self) -> Tensor:

@@ -44,7 +44,7 @@ class Call(NamedTuple):
     @property
     def groups(self) -> int:
         """How many query heads share one key head, h / h_kv."""
-        return self.query.shape[1] // self.key.shape[1]
+        return self.query.size(1) // self.key.size(1)
 
     def bias_as(self, dtype: torch.dtype) -> Tensor | None:
         """Return the bias in `dtype`, where what is finite stays finite.

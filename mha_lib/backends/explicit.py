@@ -50,7 +50,7 @@ def explicit(call: Call, edit: Edit | None = None) -> Steps:
             [0.3333, 0.3333, 0.3333, 0.0000],
             [0.2500, 0.2500, 0.2500, 0.2500]])
     """
-    kind = call.query.device.type
+    kind = "cpu" if call.query.is_cpu else call.query.device.type
     if autocast_is_on(kind):
         with torch.autocast(kind, enabled=False):  # it would narrow the scores again
             return explicit(call, edit)
@@ -65,7 +65,8 @@ def explicit(call: Call, edit: Edit | None = None) -> Steps:
         # Each key head once for each of the query heads that share it.
         key = k.repeat_interleave(groups, dim=1)  # (B, h_kv, S, d_k) -> (B, h, S, d_k)
         value = v.repeat_interleave(groups, dim=1)  # (B, h_kv, S, d_v) -> (B, h, S, d_v)
-    if q.dtype.itemsize < WIDE.itemsize:
+    narrow = q.dtype.itemsize < WIDE.itemsize
+    if narrow:
         query, key, value = query.to(WIDE), key.to(WIDE), value.to(WIDE)
 
     # How well does each query fit each key? (The scale is 1/sqrt(d_k) unless given.)
@@ -90,7 +91,7 @@ def explicit(call: Call, edit: Edit | None = None) -> Steps:
 
     # Each query gets the mean of the values, by its weights.
     head_out = weights @ value  # (B, h, L, d_v)
-    if head_out.dtype != q.dtype:
+    if narrow:
         head_out = head_out.to(q.dtype)
     head_out = edited(edit, "head_out", head_out)
     return Steps(q, k, v, scores, masked_scores, weights, head_out)
