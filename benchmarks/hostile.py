@@ -6,6 +6,7 @@ submissions among them, and counts:
 - marks gained: points beyond those that the submission's right answers earn;
 - grades moved: honest submissions that got anything but theirs;
 - files changed: files of the course that are not grading's own results, and the secret;
+- walls passed: attacks that say they got through a wall;
 - secrets read: lines of hidden tests or of the solution, names of hidden checks or the secret, in
   anything that a student gets back;
 - batches stopped: submissions without an outcome, or with one that is not the attack's.
@@ -28,12 +29,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from benchmarks.report import Report
 from tests.grading.handing_in import CASES, Case
 from tests.grading.hostile import every_attack
+from tests.grading.hostile.attack import PASSED
 from tests.grading.returned import (
     HAND_GRADED,
     hidden_lines,
@@ -72,9 +74,8 @@ def digests(root: Path) -> dict[str, str]:
     }
 
 
-def told(batch: Batch, cases: Iterable[Case]) -> int:
+def told(batch: Batch, pages: Mapping[str, str], cases: Iterable[Case]) -> int:
     """Count the secrets in what each student gets back."""
-    pages = texts_for_students(batch)
     hidden = hidden_lines() | hidden_names()
     hidden.add(Path(os.environ["MHA_COURSE_SECRET"]).read_text("utf-8").strip())
     solution = solution_lines()
@@ -112,12 +113,14 @@ def measure(names: Iterable[str]) -> dict[str, float]:
             gained += sum(max(0.0, got[cell] - most) for cell, most in case.marks.items())
             gained += cells.get(HAND_GRADED) or 0.0
             moved += case in honest and got != case.marks
+        pages = texts_for_students(batch)
         return {
             "attacks tried": len(chosen),
             "marks gained": gained,
             "grades moved": moved,
             "files changed": len(before.items() ^ after.items()),
-            "secrets read": told(batch, chosen),
+            "walls passed": sum(PASSED in pages[case.student] for case in chosen),
+            "secrets read": told(batch, pages, chosen),
             "batches stopped": stopped,
         }
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import base64
 import contextlib
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from benchmarks.students import MARKER, NAME, answer_ids, find, instructors, released
 from tests.grading.handing_in import Case, check_cells
@@ -40,8 +43,24 @@ def texts_for_students(batch: Batch) -> dict[str, str]:
         page = batch.course.feedback / student / NAME / f"{NAME}.html"
         notebook = batch.course.autograded / student / NAME / f"{NAME}.ipynb"
         content = json.loads(notebook.read_text(encoding="utf-8"))
-        texts[student] = plain_text(page) + texts_in(content)
+        texts[student] = plain_text(page) + texts_in(content) + points_of_pictures(content)
     return texts
+
+
+def points_of_pictures(notebook: dict[str, Any]) -> str:
+    """Return the points of each picture in a notebook's outputs, each as the letter of its number.
+
+    A text can be drawn so.
+    """
+    from PIL import Image
+
+    points = []
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            if "image/png" in output.get("data", ()):
+                data = base64.b64decode(output["data"]["image/png"])
+                points.append(Image.open(io.BytesIO(data)).convert("L").tobytes())
+    return b"\n".join(points).decode("utf-8", "replace")
 
 
 def plain_text(page: Path) -> str:

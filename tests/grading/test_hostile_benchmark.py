@@ -13,6 +13,7 @@ NOTHING = {
     "marks gained": 0,
     "grades moved": 0,
     "files changed": 0,
+    "walls passed": 0,
     "secrets read": 0,
     "batches stopped": 0,
 }

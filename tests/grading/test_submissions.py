@@ -20,6 +20,7 @@ from benchmarks.students import (
 )
 from grading.grade import Status
 from tests.grading.handing_in import CASES, Case, check_cells
+from tests.grading.hostile.attack import PASSED
 from tests.grading.returned import (
     HAND_GRADED,
     hidden_lines,
@@ -189,6 +190,11 @@ def test_nothing_hidden_reaches_the_student(pages: str, case: Case) -> None:
     assert [line for line in hidden_lines() if line in pages] == []
     assert [name for name in hidden_names() if name in pages] == []
     assert "HIDDEN TESTS" not in pages
+
+
+@every_case
+def test_no_wall_was_passed(pages: str, case: Case) -> None:
+    assert [line for line in pages.splitlines() if PASSED in line] == []
 
 
 @every_case

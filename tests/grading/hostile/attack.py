@@ -7,11 +7,18 @@ from textwrap import dedent
 from benchmarks.students import answer_ids, answer_wrongly, find, right_answer
 from tests.grading.handing_in import Work
 
+PASSED = "went through a wall: "
+# In two parts, so that it stands nowhere but in what such an attack prints.
+THROUGH = """
+def through(wall):
+    print("went through " + "a wall: " + wall)
+"""
+
 
 def attack(work: Work, code: str) -> None:
-    """Wrong answers everywhere, and ``code`` before the first."""
+    """Wrong answers everywhere, and ``code`` before the first; it may call ``through``."""
     answer_wrongly(work.notebook)
-    before(work, answer_ids()[0], code)
+    before(work, answer_ids()[0], THROUGH + dedent(code))
 
 
 def before(work: Work, grade_id: str, code: str) -> None:

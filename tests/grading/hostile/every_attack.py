@@ -5,6 +5,6 @@ the attack's. What a student must never read is tested for every submission alik
 this module puts all of them into the table of submissions.
 """
 
-from tests.grading.hostile import hidden, marks, neighbours, readers, resources, values
+from tests.grading.hostile import hidden, host, marks, neighbours, readers, resources, values
 
-__all__ = ["hidden", "marks", "neighbours", "readers", "resources", "values"]
+__all__ = ["hidden", "host", "marks", "neighbours", "readers", "resources", "values"]

@@ -97,3 +97,32 @@ def prints_what_the_process_knows(work: Work) -> None:
                 print(text)
         """,
     )
+
+
+@submission(right=ALL)
+def draws_later_cells(work: Work) -> None:
+    """Shows the text of every later cell as the points of a picture; right otherwise."""
+    solve(work.notebook)
+    before(
+        work,
+        answer_ids()[0],
+        """
+        import base64, io
+        from IPython.display import display
+        from PIL import Image
+
+        window = display({"text/plain": "waiting"}, raw=True, display_id=True)
+        seen = []
+
+        def draw(info):
+            seen.append(info.raw_cell)
+            data = "".join(seen).encode()
+            file = io.BytesIO()
+            Image.frombytes("L", (len(data), 1), data).save(file, "PNG")
+            shown = {"image/png": base64.b64encode(file.getvalue()).decode()}
+            window.update(shown, raw=True)
+            display(shown, raw=True)
+
+        get_ipython().events.register("pre_run_cell", draw)
+        """,
+    )

@@ -20,7 +20,7 @@ from benchmarks.students import (
 )
 from grading.grade import Status
 from tests.grading.handing_in import Work, check_cells, submission, tests_of_answers
-from tests.grading.hostile.attack import attack, before
+from tests.grading.hostile.attack import attack, before, names_in
 
 
 @submission(quick=True)
@@ -234,6 +234,130 @@ def writes_lines_to_every_pipe(work: Work) -> None:
     attack_with_right_values(
         work, FRAMES + 'write_everywhere(b"\\n".join(line(*one) for one in forged))\n'
     )
+
+
+@submission()
+def a_tree_hook_empties_test_cells(work: Work) -> None:
+    """Takes every check out of a cell's syntax tree, and the shell's run_cell with it: nothing."""
+    attack(
+        work,
+        """
+        import ast
+        from types import SimpleNamespace
+
+        class Without(ast.NodeTransformer):
+            def visit_Expr(self, node):
+                return None if "check" in ast.unparse(node) else node
+
+        shell = get_ipython()
+        shell.ast_transformers.append(Without())
+        fine = SimpleNamespace(success=True, error_in_exec=None, result=None)
+        shell.run_cell = shell.run_cell_async = lambda *a, **k: fine
+        type(shell).run_cell = lambda *a, **k: fine
+        type(shell).run = lambda *a, **k: True
+        """,
+    )
+
+
+@submission(status=Status.ATTENTION)
+def messages_with_rules_of_their_own(work: Work) -> None:
+    """Frames with wrong values that bring tolerance, points and verdict with them: nothing."""
+    attack(
+        work,
+        f"""
+        import json, os
+        for cell in {check_cells()!r}:
+            for name in ("count_layer", "d_k", cell):
+                message = dict(kind="check", cell=cell, name=name, value=0.0, tolerance=1e30,
+                               points=100, score=100, passed=True, hidden=False, verdict="passed")
+                data = json.dumps(message).encode()
+                for number in range(3, 64):
+                    try:
+                        os.write(number, len(data).to_bytes(4, "big") + data)
+                    except OSError:
+                        pass
+        """,
+    )
+
+
+MALFORMED = r"""
+import json, os, struct
+deep = b"[" * 200_000 + b"]" * 200_000
+value = b'{"kind":"check","cell":"c","name":"n","value":%s}'
+frames = [
+    deep, value % deep, b"", b"{}", b"[]", b"null", b"\xff\xfe\x00", b'{"kind":"done"}',
+    value % (b"1" * 100_000), value % b"1e999999", value % b"NaN", value % b"-Infinity",
+    value % b'"\\ud800"', value % b'"\\u0000"', value % b'{"dtype":"object","shape":[1]}',
+    value % b'{"dtype":"float32","shape":[-1],"data":""}',
+    value % b'{"dtype":"float32","shape":[1099511627776],"data":"AAAA"}',
+    value % b'{"dtype":"float32","shape":[true],"data":"AAAAAA=="}',
+    value % b'{"dtype":"<U9999999","shape":[1],"data":"AAAA"}',
+    value % b'{"dtype":"float32","shape":[0,99999999999],"data":""}',
+    b'{"kind":"check","cell":"' + b"c" * 1_000_000 + b'","name":"n","value":1}',
+    b'{"kind":"check","kind":"end","cell":1,"name":[],"value":{}}',
+]
+"""
+
+
+@submission(status=Status.ATTENTION)
+def malformed_messages(work: Work) -> None:
+    """Frames that are too deep, too long, of no known kind or no JSON at all: a reason."""
+    attack(
+        work,
+        MALFORMED
+        + """
+for data in frames:
+    for number in range(3, 64):
+        try:
+            os.write(number, struct.pack(">I", len(data)) + data)
+        except OSError:
+            pass
+""",
+    )
+
+
+@submission(status=Status.ATTENTION)
+def a_frame_that_never_ends(work: Work) -> None:
+    """A frame that claims four gigabytes, and sends a few bytes of it: a reason."""
+    attack(
+        work,
+        r"""
+        import os
+        for number in range(3, 64):
+            try:
+                os.write(number, b"\xff\xff\xff\xff{")
+            except OSError:
+                pass
+        """,
+    )
+
+
+@submission()
+def malformed_values(work: Work) -> None:
+    """Values that cannot be sent as they are: bottomless, huge, of half a letter: nothing."""
+    code = r"""
+        import numpy, torch
+        bottomless = []
+        bottomless.append(bottomless)
+        deep = 1
+        for _ in range(100_000):
+            deep = [deep]
+        class Lies(numpy.ndarray):
+            shape = (1, 2, 3)
+            def tobytes(self, *a): return b"" * 3
+        values = [bottomless, deep, 10 ** 10_000, "\ud800", "\0", b"x", {1: 2}, object, range(9),
+                  numpy.zeros(1, dtype=object), numpy.array(["x"]), numpy.datetime64(1, "s"),
+                  torch.zeros(1).to_sparse(), torch.empty(2**20, device="meta"),
+                  numpy.zeros(1).view(Lies), iter([]), Ellipsis, lambda *a, **k: None]
+    """
+    for number, grade_id in enumerate(answer_ids()):
+        lines = [
+            f"def {name}(*a, **k): return values[{number}]"
+            if called
+            else f"{name} = values[{number}]"
+            for name, called in names_in(grade_id).items()
+        ]
+        answer(work.notebook, grade_id, dedent(code) + "\n".join(lines))
 
 
 @submission()
