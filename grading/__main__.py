@@ -24,8 +24,8 @@ Release assignments and grade what students hand in.
   autograded/ID/NAME  the graded notebooks, made by: autograde NAME
 
 A student's code runs in a sandbox without network, files or time to spare; marks are decided
-outside it. Afterwards nbgrader's own tools go on: nbgrader generate_feedback NAME,
-nbgrader export, and formgrader in JupyterLab for answers that a person grades.
+outside it. Afterwards nbgrader's own tools go on: nbgrader generate_feedback NAME, and
+formgrader in JupyterLab for answers that a person grades. What is final leaves by: export NAME
 """
 EXIT_CODES = """\
 exit codes: 0 all is well; 1 something needs a person, or lint found flaws; 2 refused: wrong
@@ -95,6 +95,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     from grading.gradebook import GradebookError
     from grading.publish import PublishError
     from grading.release import ReleaseError
+    from grading.roster import RosterError
     from grading.sandbox import SandboxError
 
     return (
@@ -105,6 +106,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
         OSError,
         PublishError,
         ReleaseError,
+        RosterError,
         SandboxError,
     )
 

@@ -12,7 +12,8 @@ from grading.gradebook import BUSY_SECONDS, GradebookError
 
 _GRADES = """
 select submitted_assignment.student_id, submitted_notebook.flagged, grade.needs_manual_grade,
-       grade.auto_score, grade.manual_score, grade.extra_credit, grade_cells.max_score
+       grade.auto_score, grade.manual_score, grade.extra_credit, grade_cells.max_score,
+       submitted_notebook.id, submitted_notebook.late_submission_penalty
 from assignment
 join submitted_assignment on submitted_assignment.assignment_id = assignment.id
 join submitted_notebook on submitted_notebook.assignment_id = submitted_assignment.id
@@ -26,13 +27,15 @@ where assignment.name = ? and (? is null or submitted_assignment.student_id = ?)
 class Standing:
     """The points of one submission; ``waiting`` are those that only a person can give.
 
-    ``settled`` says that nothing in it is flagged or waits for a person's look.
+    ``penalty`` is what being late takes off ``score``. ``settled`` says that nothing in it is
+    flagged or waits for a person's look.
     """
 
     score: float = 0.0
     max_score: float = 0.0
     waiting: float = 0.0
     settled: bool = True
+    penalty: float = 0.0
 
 
 def standings(course: Course, assignment: str, student: str | None = None) -> dict[str, Standing]:
@@ -51,8 +54,11 @@ def standings(course: Course, assignment: str, student: str | None = None) -> di
             rows = book.execute(_GRADES, (assignment, student, student)).fetchall()
     except sqlite3.Error as error:
         raise GradebookError(f"The gradebook {path} cannot be read ({error}).") from error
-    for student_id, flagged, looked_for, auto, manual, extra, most in rows:
+    seen = set()
+    for student_id, flagged, looked_for, auto, manual, extra, most, notebook, late in rows:
         before = found.get(student_id, Standing())
+        penalty = 0.0 if notebook in seen else late or 0.0  # Once for all cells of a notebook.
+        seen.add(notebook)
         by_hand = auto is None and manual is None
         given = (auto if manual is None else manual) or 0.0
         found[student_id] = Standing(
@@ -60,6 +66,7 @@ def standings(course: Course, assignment: str, student: str | None = None) -> di
             max_score=round(before.max_score + most, 2),
             waiting=round(before.waiting + (most if by_hand else 0.0), 2),
             settled=before.settled and not flagged and not looked_for,
+            penalty=round(before.penalty + penalty, 2),
         )
     return found
 

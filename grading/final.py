@@ -1,0 +1,80 @@
+"""Which marks are final, and what keeps the others from being so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from grading.course import Course
+from grading.grade import Status
+from grading.standings import Standing, standings
+from grading.status import CHANGED, GONE, OLD_VERSION, SETTLED, WAITING, State, status
+from grading.timestamps import read_timestamp
+
+_DONE = (Status.GRADED, Status.WARNINGS, SETTLED, GONE)
+_AGAIN = (CHANGED, OLD_VERSION, WAITING)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a student gets for an assignment, marks by hand and the late penalty included.
+
+    ``handed_in`` is UTC, without a time zone.
+    """
+
+    student_id: str
+    points: float
+    penalty: float
+    max_score: float
+    handed_in: datetime | None = None
+
+    @property
+    def score(self) -> float:
+        """The points without what being late costs, never below 0: as nbgrader exports them."""
+        return max(0.0, round(self.points - self.penalty, 2))
+
+
+def final_marks(course: Course, name: str) -> tuple[list[Mark], dict[str, str]]:
+    """Return the final marks of an assignment by student, and for each other one what it waits for.
+
+    Raises:
+        AssignmentError: The assignment has flaws.
+        GradebookError: The gradebook cannot be read.
+    """
+    stands = standings(course, name)
+    marks, waiting = [], {}
+    for state in status(course, name):
+        student = state.student_id
+        reason = _open(state, stands)
+        if reason:
+            waiting[student] = reason
+            continue
+        standing = stands[student]
+        marks.append(
+            Mark(
+                student,
+                standing.score,
+                standing.penalty,
+                standing.max_score,
+                read_timestamp(course.autograded / student / name),
+            )
+        )
+    return marks, waiting
+
+
+def _open(state: State, stands: Mapping[str, Standing]) -> str:
+    """Say what a mark waits for; nothing if it is final."""
+    if state.state in _AGAIN:
+        return f"{state.state}; run: python -m grading autograde"
+    if state.state not in _DONE:
+        return f"{state.state}: {' '.join(state.reasons)}".removesuffix(": ")
+    standing = stands.get(state.student_id)
+    if standing is None:
+        return "its marks are not in the gradebook; run: python -m grading autograde"
+    if standing.waiting:
+        unit = "point waits" if standing.waiting == 1 else "points wait"
+        return f"{standing.waiting:g} {unit} for a person; give them in formgrader"
+    if not standing.settled:
+        return "flagged, or marked for a person's look; settle it in formgrader"
+    return ""
