@@ -20,6 +20,11 @@ c.CourseDirectory.root = str(ROOT)
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "exercises"
 c.CourseDirectory.db_url = f"sqlite:///{ROOT / 'gradebook.db'}"
+# What being late costs, by nbgrader's plugin: 'zero', or a class of your own in a file beside this
+# one. The due date is set in formgrader or by: nbgrader db assignment add NAME --duedate="..."
+# c.LateSubmissionPlugin.penalty_method = "zero"
+# c.AssignLatePenalties.plugin_class = "late.ByTheHour"
+
 # nbgrader's default is a folder for all users of the machine.
 c.Exchange.root = str(ROOT / ".grading" / "exchange")
 

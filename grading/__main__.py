@@ -93,6 +93,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     from grading.assignment import AssignmentError
     from grading.autograde import NothingToGrade
     from grading.gradebook import GradebookError
+    from grading.late import LateError
     from grading.publish import PublishError
     from grading.release import ReleaseError
     from grading.roster import RosterError
@@ -102,6 +103,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
         AssignmentError,
         CourseError,
         GradebookError,
+        LateError,
         NothingToGrade,
         OSError,
         PublishError,

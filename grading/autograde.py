@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -43,7 +43,8 @@ class NothingToGrade(LookupError):
 class Line:
     """What became of one submission in this run, marks by hand included.
 
-    ``score`` is None where it is not known; ``waiting`` are points that only a person can give.
+    ``score`` is None where it is not known; ``waiting`` are points that only a person can give,
+    ``penalty`` those that being late takes off.
 
     ``status`` is a Status, ALREADY or NOT_GRADED.
     """
@@ -54,6 +55,7 @@ class Line:
     max_score: float
     reasons: tuple[str, ...] = ()
     waiting: float = 0.0
+    penalty: float = 0.0
 
 
 def _print(text: str) -> None:
@@ -84,6 +86,7 @@ def autograde(
             drawn, or students were given it with other variants.
         SandboxError: The machine lacks a wall; nothing was run outside one.
         GradebookError: The gradebook cannot be opened.
+        LateError: What being late costs cannot be told; nothing was run.
         NothingToGrade: No submission matches.
         KeyboardInterrupt: Stopped by hand; what was finished is stored.
     """
@@ -107,8 +110,9 @@ def autograde(
                         f"entering it anew. Run: nbgrader generate_assignment {name} --force, "
                         "and read what it says."
                     )
+            failed = gradebook.renew_penalties(name)
             writer = _Writer(course, assignment, gradebook)
-            lines, waiting = writer.sort_out(submissions, force)
+            lines, waiting = writer.sort_out(submissions, force, failed)
             if waiting:
                 count = workers or _cores()
                 progress(f"Running the solution of {name}, which says what is right.")
@@ -191,7 +195,7 @@ def _run(
 def _progress_line(line: Line, done: int, count: int, left: float) -> str:
     text = f"[{done}/{count}] {printable(line.student_id)}: {line.status}"
     if line.score is not None:
-        text += f", {points_text(line.score, line.max_score, line.waiting)}"
+        text += f", {points_text(line.score, line.max_score, line.waiting, line.penalty)}"
     if line.status in (Status.ATTENTION, NOT_GRADED) and line.reasons:
         text += f" ({one_line(line.reasons[0])})"
     if done < count:
@@ -217,9 +221,12 @@ class _Writer:
         self._checksums = {notebook.id: checksums(notebook) for notebook in assignment.notebooks}
 
     def sort_out(
-        self, submissions: Sequence[Submission], force: bool
+        self, submissions: Sequence[Submission], force: bool, failed: Mapping[str, str]
     ) -> tuple[list[Line], list[Submission]]:
-        """Return lines for what needs no run, and the submissions that do."""
+        """Return lines for what needs no run, and the submissions that do.
+
+        ``failed`` says whose late penalty cannot be told.
+        """
         lines, waiting = [], []
         stored = self._gradebook.students(self._assignment.name)
         for submission in submissions:
@@ -238,7 +245,10 @@ class _Writer:
                 and all(path.is_file() for path in self._paths(submission.student_id))
             )
             if record is not None and done and not force:
-                lines.append(self._line(ALREADY, record))
+                if submission.student_id in failed:
+                    lines.append(self._not_graded(submission, failed[submission.student_id]))
+                else:
+                    lines.append(self._line(ALREADY, record))
             else:
                 waiting.append(submission)
         return lines, waiting
@@ -279,7 +289,15 @@ class _Writer:
         stands = standings(self._course, self._assignment.name, student).get(student)
         if stands is None:  # Nothing in the assignment earns points that nbgrader knows.
             return Line(student, status, record.score, record.max_score, record.reasons)
-        return Line(student, status, stands.score, stands.max_score, record.reasons, stands.waiting)
+        return Line(
+            student,
+            status,
+            stands.score,
+            stands.max_score,
+            record.reasons,
+            stands.waiting,
+            stands.penalty,
+        )
 
     def _pages(self, outcome: Outcome) -> tuple[Outcome, dict[Path, str]]:
         """Return the outcome and its notebooks; one that cannot be shown needs attention.

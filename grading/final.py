@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from grading import records
 from grading.course import Course
 from grading.grade import Status
+from grading.gradebook import GradebookWriter
 from grading.standings import Standing, standings
 from grading.status import CHANGED, GONE, OLD_VERSION, SETTLED, WAITING, State, status
 from grading.timestamps import read_timestamp
@@ -35,18 +37,24 @@ class Mark:
         return max(0.0, round(self.points - self.penalty, 2))
 
 
-def final_marks(course: Course, name: str) -> tuple[list[Mark], dict[str, str]]:
+def final_marks(
+    course: Course, name: str, progress: Callable[[str], None] = print
+) -> tuple[list[Mark], dict[str, str]]:
     """Return the final marks of an assignment by student, and for each other one what it waits for.
+
+    Late penalties are reckoned first, by the due date and the marks by hand as they are now.
 
     Raises:
         AssignmentError: The assignment has flaws.
-        GradebookError: The gradebook cannot be read.
+        GradebookError: The gradebook cannot be used.
+        LateError: The settings for late work cannot be used.
     """
+    failed = _renew_penalties(course, name, progress)
     stands = standings(course, name)
     marks, waiting = [], {}
     for state in status(course, name):
         student = state.student_id
-        reason = _open(state, stands)
+        reason = failed.get(student) or _open(state, stands)
         if reason:
             waiting[student] = reason
             continue
@@ -61,6 +69,13 @@ def final_marks(course: Course, name: str) -> tuple[list[Mark], dict[str, str]]:
             )
         )
     return marks, waiting
+
+
+def _renew_penalties(course: Course, name: str, progress: Callable[[str], None]) -> dict[str, str]:
+    if not standings(course, name):
+        return {}  # And no gradebook is made for it.
+    with records.locked(course, progress), GradebookWriter(course) as gradebook:
+        return gradebook.renew_penalties(name)
 
 
 def _open(state: State, stands: Mapping[str, Standing]) -> str:

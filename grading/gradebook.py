@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from grading.assignment import Assignment, Notebook
 from grading.course import Course
 from grading.grade import NotebookGrade, Outcome, Status
+from grading.late import LateError, LatePenalties
 from grading.plain import for_comment
 from grading.programs import use_own_programs
 
@@ -43,7 +44,7 @@ class GradebookWriter:
 
         self._gradebook: Any = _patiently(lambda: Gradebook(course.database_url))
         self._session: Any = self._gradebook.db
-        self._late_penalties = _LatePenalties(course)
+        self._late_penalties = LatePenalties(course)
         if course.database_url.startswith("sqlite"):
             # Formgrader may write at any time; wait for it instead of failing after 5 seconds.
             event.listen(self._gradebook.engine, "connect", _wait_when_busy)
@@ -93,6 +94,7 @@ class GradebookWriter:
 
         Raises:
             GradebookError: It cannot be written; nothing of this outcome is stored.
+            LateError: It is late, and nobody can tell what that costs; as above.
         """
         refuse_id(outcome.student_id)
 
@@ -105,6 +107,45 @@ class GradebookWriter:
                 self._session.remove()
 
         _patiently(attempt)
+
+    def renew_penalties(self, assignment: str) -> dict[str, str]:
+        """Let late penalties follow the due date, extensions and marks by hand as they are now.
+
+        nbgrader reckons them when it grades, and never again. Returns, by student, why a penalty
+        could not be told; what was stored of it stays.
+
+        Raises:
+            GradebookError: The gradebook cannot be written.
+            LateError: The settings for late work cannot be used.
+        """
+        from nbgrader.api import Assignment as Row
+
+        def attempt() -> dict[str, str]:
+            failed = {}
+            try:
+                row = self._session.query(Row).filter_by(name=assignment).one_or_none()
+                if row is not None and row.duedate is not None:
+                    self._late_penalties.load()
+                for submission in row.submissions if row is not None else ():
+                    if not (submission.late_submission_penalty or row.duedate is not None):
+                        continue
+                    try:
+                        self._renew(submission)
+                    except LateError as error:
+                        failed[submission.student_id] = str(error)
+                self._session.commit()
+            finally:
+                self._session.remove()
+            return failed
+
+        return _patiently(attempt)
+
+    def _renew(self, submission: Any) -> None:
+        """Set the penalties of one submission, all or none."""
+        found = [(each, self._late_penalties.of(submission, each)) for each in submission.notebooks]
+        for notebook, penalty in found:
+            if notebook.late_submission_penalty != penalty:
+                notebook.late_submission_penalty = penalty
 
     def _notebooks(self, assignment: str) -> list[Any]:
         from nbgrader.api import Assignment as AssignmentRow
@@ -142,33 +183,6 @@ class GradebookWriter:
             session.expire(notebook)  # Its score is summed up by the database.
             notebook.late_submission_penalty = self._late_penalties.of(submission, notebook)
         session.flush()
-
-
-class _LatePenalties:
-    """nbgrader's late penalties, by the plugin and method that nbgrader_config.py names."""
-
-    def __init__(self, course: Course) -> None:
-        self._course = course
-        self._step: Any = None
-
-    def of(self, submission: Any, notebook: Any) -> float | None:
-        """Return what is taken off a notebook, None if it was in time."""
-        late = submission.total_seconds_late
-        if late <= 0:
-            return None
-        if self._step is None:
-            from nbgrader.preprocessors import (  # type: ignore[import-untyped]
-                AssignLatePenalties,
-            )
-            from traitlets.config import Application
-
-            settings = Application(raise_config_file_errors=True)
-            settings.load_config_file("nbgrader_config", path=str(self._course.root))
-            self._step = AssignLatePenalties(config=settings.config)
-            self._step.init_plugin()
-        plugin = self._step.plugin_inst
-        penalty = plugin.late_submission_penalty(submission.student.id, notebook.score, late)
-        return None if penalty is None else self._step._check_late_penalty(notebook, penalty)
 
 
 def _store_grades(

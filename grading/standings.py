@@ -71,13 +71,17 @@ def standings(course: Course, assignment: str, student: str | None = None) -> di
     return found
 
 
-def points_text(score: float, max_score: float, waiting: float = 0.0) -> str:
-    """Say in a few words what was reached and what is still open.
+def points_text(score: float, max_score: float, waiting: float = 0.0, penalty: float = 0.0) -> str:
+    """Say in a few words what was reached, what being late costs, and what is still open.
 
     >>> points_text(90, 100, 10), points_text(97, 100)
     ('90 of 100, 10 points wait for a person', '97 of 100')
+    >>> points_text(90, 100, penalty=20)
+    '70 of 100 (90 less 20 for being late)'
     """
-    text = f"{score:g} of {max_score:g}"
+    text = f"{max(0.0, round(score - penalty, 2)):g} of {max_score:g}"
+    if penalty:
+        text += f" ({score:g} less {penalty:g} for being late)"
     if waiting:
         text += f", {waiting:g} point{' waits' if waiting == 1 else 's wait'} for a person"
     return text

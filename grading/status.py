@@ -26,7 +26,8 @@ GONE = "handed in no more"
 class State:
     """Where one submission stands, marks by hand included; ``score`` is None before grading.
 
-    ``waiting`` are the points that only a person can give and has not given yet.
+    ``waiting`` are the points that only a person can give and has not given yet, ``penalty`` those
+    that being late takes off.
     """
 
     student_id: str
@@ -35,6 +36,7 @@ class State:
     max_score: float
     reasons: tuple[str, ...] = ()
     waiting: float = 0.0
+    penalty: float = 0.0
 
     @property
     def needs_person(self) -> bool:
@@ -87,7 +89,13 @@ def _graded(record: Record, stands: Mapping[str, Standing], state: str = "") -> 
     if state == Status.ATTENTION and record.student_id in stands and standing.settled:
         state = SETTLED
     return State(
-        record.student_id, state, standing.score, standing.max_score, reasons, standing.waiting
+        record.student_id,
+        state,
+        standing.score,
+        standing.max_score,
+        reasons,
+        standing.waiting,
+        standing.penalty,
     )
 
 

@@ -29,7 +29,8 @@ def run(course: Course, options: argparse.Namespace) -> int:
     for each in states:
         points = ""
         if each.score is not None:
-            points = f"  {points_text(each.score, each.max_score, each.waiting)}"
+            text = points_text(each.score, each.max_score, each.waiting, each.penalty)
+            points = f"  {text}"
         print(f"{printable(each.student_id)}  {each.state}{points}")
         for reason in each.reasons:
             print(f"    {printable(reason)}")

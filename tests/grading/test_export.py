@@ -235,7 +235,7 @@ def give(course: Course, student: str, points: float, **changes) -> None:
 
 
 def test_what_waits_for_a_person_is_said_and_not_exported(course: Course, capsys):
-    give(course, "an.nguyen", 1.5, late_submission_penalty=2.0)
+    give(course, "an.nguyen", 1.5)
     path = course.root / "exports" / "tiny-csv.csv"
     assert main(["export", "tiny", "--format", "csv"]) == LOOK
     said = capsys.readouterr().out
@@ -250,8 +250,8 @@ def test_what_waits_for_a_person_is_said_and_not_exported(course: Course, capsys
     assert row == {
         "student_id": "an.nguyen",
         "points": "6.5",
-        "late_penalty": "2",
-        "score": "4.5",
+        "late_penalty": "0",
+        "score": "6.5",
         "max_score": "7",
         "handed_in": "2026-01-02 03:04:00 +0000",
     }

@@ -213,42 +213,6 @@ def test_the_time_of_submission_is_stored(course: Course):
     assert stored(course)["timestamp"] == datetime.datetime(2026, 1, 2, 3, 4, 5)
 
 
-@pytest.mark.parametrize(
-    ("settings", "hours_late", "penalty"),
-    [
-        ("", 1, None),
-        ("c = get_config()\nc.LateSubmissionPlugin.penalty_method = 'zero'", 1, 5.0),
-        ("c = get_config()\nc.LateSubmissionPlugin.penalty_method = 'zero'", -1, None),
-    ],
-)
-def test_late_work_is_treated_as_nbgraders_settings_say(
-    course: Course, settings, hours_late, penalty
-):
-    (course.root / "nbgrader_config.py").write_text(settings)
-    due = datetime.datetime(2026, 1, 2, 3, 4, 5)
-    with Gradebook(course.database_url) as book:
-        book.find_assignment("tiny").duedate = due
-        book.db.commit()
-    handed_in = due + datetime.timedelta(hours=hours_late)
-    (course.submitted / "an" / "tiny" / "timestamp.txt").write_text(f"{handed_in} UTC\n")
-    write(course, graded(course, "an"))
-    with Gradebook(course.database_url) as book:
-        notebook = book.find_submission_notebook("tiny", "tiny", "an")
-        assert (notebook.score, notebook.late_submission_penalty) == (5.0, penalty)
-
-
-def test_broken_settings_do_not_forgive_late_work(course: Course):
-    (course.root / "nbgrader_config.py").write_text("def broken(:")
-    with Gradebook(course.database_url) as book:
-        book.find_assignment("tiny").duedate = datetime.datetime(2026, 1, 2)
-        book.db.commit()
-    (course.submitted / "an" / "tiny" / "timestamp.txt").write_text("2026-01-03 00:00:00 UTC\n")
-    with pytest.raises(SyntaxError):
-        write(course, graded(course, "an"))
-    with Gradebook(course.database_url) as book:
-        assert book.students == []
-
-
 def test_it_is_all_or_nothing(course: Course, monkeypatch):
     write(course, graded(course, "an"))
     before = stored(course)
