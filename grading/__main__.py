@@ -24,8 +24,8 @@ Release assignments and grade what students hand in.
   autograded/ID/NAME  the graded notebooks, made by: autograde NAME
 
 A student's code runs in a sandbox without network, files or time to spare; marks are decided
-outside it. Afterwards nbgrader's own tools go on: nbgrader generate_feedback NAME, and
-formgrader in JupyterLab for answers that a person grades. What is final leaves by: export NAME
+outside it. Answers that a person grades are marked in nbgrader's formgrader, in JupyterLab.
+What is final leaves by: feedback NAME and export NAME
 """
 EXIT_CODES = """\
 exit codes: 0 all is well; 1 something needs a person, or lint found flaws; 2 refused: wrong
@@ -92,6 +92,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     """Errors whose message tells a person what to do; any other is a flaw of the grader."""
     from grading.assignment import AssignmentError
     from grading.autograde import NothingToGrade
+    from grading.feedback import FeedbackError
     from grading.gradebook import GradebookError
     from grading.late import LateError
     from grading.publish import PublishError
@@ -102,6 +103,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     return (
         AssignmentError,
         CourseError,
+        FeedbackError,
         GradebookError,
         LateError,
         NothingToGrade,
