@@ -17,12 +17,13 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from grading import records
+from grading import journal, records
 from grading.assignment import Assignment, AssignmentError, load
 from grading.course import Course
 from grading.draws import drawn, key, refuse_another_release
 from grading.grade import ALREADY, NOT_GRADED, Outcome, Status, grade, unshowable
 from grading.gradebook import GradebookError, GradebookWriter, checksums, refuse_id
+from grading.journal import Journal
 from grading.misplaced import misplaced
 from grading.plain import one_line, printable
 from grading.records import Record
@@ -46,7 +47,8 @@ class Line:
     ``score`` is None where it is not known; ``waiting`` are points that only a person can give,
     ``penalty`` those that being late takes off.
 
-    ``status`` is a Status, ALREADY or NOT_GRADED.
+    ``status`` is a Status, ALREADY or NOT_GRADED. ``private`` reasons may hold what the solution
+    computes: they are for the instructor's eyes and kept nowhere.
     """
 
     student_id: str
@@ -56,6 +58,7 @@ class Line:
     reasons: tuple[str, ...] = ()
     waiting: float = 0.0
     penalty: float = 0.0
+    private: bool = False
 
 
 def _print(text: str) -> None:
@@ -96,7 +99,12 @@ def autograde(
     sandbox = Sandbox(
         modules=[course.root / module for module in assignment.modules], limits=assignment.limits
     )
-    with records.locked(course, progress):
+    count = workers or _cores()
+    options = {"student": student_id, "force": force, "workers": count}
+    with (
+        records.locked(course, progress),
+        journal.opened(course, name, assignment.digest, options) as log,
+    ):
         submissions = _chosen(course, assignment, student_id)
         for ignored in misplaced(course, assignment.name):
             progress(ignored)
@@ -111,15 +119,16 @@ def autograde(
                         "and read what it says."
                     )
             failed = gradebook.renew_penalties(name)
-            writer = _Writer(course, assignment, gradebook)
+            writer = _Writer(course, assignment, gradebook, log)
             lines, waiting = writer.sort_out(submissions, force, failed)
+            log.found(len(waiting), [line for line in lines if line.status == NOT_GRADED])
             if waiting:
-                count = workers or _cores()
                 progress(f"Running the solution of {name}, which says what is right.")
                 students = [submission.student_id for submission in waiting]
                 references = references_of(course, assignment, sandbox, students, count)
 
                 def work(submission: Submission) -> Outcome:
+                    log.begun(submission.student_id)
                     # Read again, with the digest of what is read: it may have changed by now.
                     found = collect(course, assignment, submission.student_id)
                     if not found:
@@ -199,23 +208,20 @@ def _progress_line(line: Line, done: int, count: int, left: float) -> str:
     if line.status in (Status.ATTENTION, NOT_GRADED) and line.reasons:
         text += f" ({one_line(line.reasons[0])})"
     if done < count:
-        text += f" — {_duration(left)} left"
+        text += f" — {journal.duration(left)} left"
     return text
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"about {max(1, round(seconds))} s"
-    return f"about {round(seconds / 60)} min"
 
 
 class _Writer:
     """Stores outcomes, and knows what is stored already."""
 
-    def __init__(self, course: Course, assignment: Assignment, gradebook: GradebookWriter) -> None:
+    def __init__(
+        self, course: Course, assignment: Assignment, gradebook: GradebookWriter, log: Journal
+    ) -> None:
         self._course = course
         self._assignment = assignment
         self._gradebook = gradebook
+        self._log = log
         self._version = assignment.digest
         self._records = records.load(course, assignment.name)
         self._checksums = {notebook.id: checksums(notebook) for notebook in assignment.notebooks}
@@ -255,10 +261,16 @@ class _Writer:
 
     def store(self, submission: Submission, future: Future[Outcome]) -> Line:
         """Store one outcome; what cannot be stored fails alone and is graded again next time."""
+        line = self._stored(submission, future)
+        self._log.ended(line)
+        return line
+
+    def _stored(self, submission: Submission, future: Future[Outcome]) -> Line:
         try:
             outcome, pages = self._pages(future.result())
         except Exception as error:  # The machine failed, or the grader has a hole.
-            return self._not_graded(submission, f"It could not be graded: {error}")
+            line = self._not_graded(submission, f"It could not be graded: {error}")
+            return replace(line, private=isinstance(error.__cause__, AssignmentError))
         before = self._records.get(outcome.student_id)
         record = Record(
             student_id=outcome.student_id,

@@ -1,12 +1,13 @@
-"""What is graded, what waits, and what needs a person: read from disk, changing nothing."""
+"""What is graded, at work, waiting or failed, and what needs a person: read, changing nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
-from grading import records
+from grading import journal, records
 from grading.assignment import load
 from grading.course import Course
 from grading.grade import NOT_GRADED, Status
@@ -16,10 +17,12 @@ from grading.standings import Standing, standings
 from grading.submission import collect
 
 WAITING = "waiting"
+DOING = "doing"
 CHANGED = "changed since graded"
 OLD_VERSION = "graded by an older version of the assignment"
 SETTLED = "settled by a person"  # It needed attention, and somebody looked at all of it.
 GONE = "handed in no more"
+CUT_OFF = "The run that was at work on it was stopped. Grade again: nothing is lost."
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class State:
     """Where one submission stands, marks by hand included; ``score`` is None before grading.
 
     ``waiting`` are the points that only a person can give and has not given yet, ``penalty`` those
-    that being late takes off.
+    that being late takes off. ``since`` is when a run began what it is doing.
     """
 
     student_id: str
@@ -37,6 +40,7 @@ class State:
     reasons: tuple[str, ...] = ()
     waiting: float = 0.0
     penalty: float = 0.0
+    since: datetime | None = None
 
     @property
     def needs_person(self) -> bool:
@@ -78,7 +82,31 @@ def status(course: Course, name: str) -> list[State]:
         else:
             standing = stands[student]
             states[student] = State(student, GONE, standing.score, standing.max_score)
+    _follow_runs(course, name, states)
     return [states[student] for student in sorted(states)]
+
+
+def _follow_runs(course: Course, name: str, states: dict[str, State]) -> None:
+    """Say what is at work, and why what waits was not graded by the last run that tried."""
+    unsettled = {
+        student
+        for student, state in states.items()
+        if state.state in (WAITING, CHANGED, OLD_VERSION)
+    }
+    for run in journal.runs(course, name):
+        for student, since in run.doing.items() if run.alive else ():
+            if student in states:
+                states[student] = replace(states[student], state=DOING, since=since, reasons=())
+                unsettled.discard(student)
+        for student in unsettled & {*run.results, *run.doing}:
+            state, result = states[student], run.results.get(student)
+            if result is None:
+                states[student] = replace(state, reasons=(CUT_OFF,))
+            elif result.status == NOT_GRADED:
+                states[student] = replace(state, state=NOT_GRADED, reasons=result.reasons)
+            unsettled.discard(student)
+        if not unsettled:
+            return
 
 
 def _graded(record: Record, stands: Mapping[str, Standing], state: str = "") -> State:
@@ -105,7 +133,7 @@ def totals(states: Iterable[str]) -> str:
     >>> totals(["graded", "waiting", "graded"])
     '2 graded, 1 waiting'
     """
-    order = [*Status, SETTLED, CHANGED, OLD_VERSION, WAITING, NOT_GRADED, GONE]
+    order = [*Status, SETTLED, CHANGED, OLD_VERSION, DOING, WAITING, NOT_GRADED, GONE]
     counts = Counter(str(state) for state in states)
     names = [str(name) for name in order if str(name) in counts]
     names += sorted(set(counts) - set(names))
