@@ -19,6 +19,7 @@ from pathlib import Path
 
 from grading import journal, records
 from grading.assignment import Assignment, AssignmentError, load
+from grading.backups import back_up
 from grading.course import Course
 from grading.draws import drawn, key, refuse_another_release
 from grading.grade import ALREADY, NOT_GRADED, Outcome, Status, grade, unshowable
@@ -88,7 +89,7 @@ def autograde(
         AssignmentError: The assignment has flaws, its solution fails its own tests whatever is
             drawn, or students were given it with other variants.
         SandboxError: The machine lacks a wall; nothing was run outside one.
-        GradebookError: The gradebook cannot be opened.
+        GradebookError: The gradebook cannot be opened, or not copied before marks are changed.
         LateError: What being late costs cannot be told; nothing was run.
         NothingToGrade: No submission matches.
         KeyboardInterrupt: Stopped by hand; what was finished is stored.
@@ -123,6 +124,7 @@ def autograde(
             lines, waiting = writer.sort_out(submissions, force, failed)
             log.found(len(waiting), [line for line in lines if line.status == NOT_GRADED])
             if waiting:
+                writer.back_up(waiting, progress)
                 progress(f"Running the solution of {name}, which says what is right.")
                 students = [submission.student_id for submission in waiting]
                 references = references_of(course, assignment, sandbox, students, count)
@@ -258,6 +260,14 @@ class _Writer:
             else:
                 waiting.append(submission)
         return lines, waiting
+
+    def back_up(self, waiting: Sequence[Submission], progress: Callable[[str], None]) -> None:
+        """Copy the gradebook before marks that are in it are changed."""
+        stored = self._gradebook.students(self._assignment.name)
+        if any(submission.student_id in stored for submission in waiting):
+            copy = back_up(self._course)
+            if copy is not None:
+                progress(f"Some of it has marks already; the gradebook was copied to {copy}.")
 
     def store(self, submission: Submission, future: Future[Outcome]) -> Line:
         """Store one outcome; what cannot be stored fails alone and is graded again next time."""

@@ -1,7 +1,17 @@
 """The commands of ``python -m grading``, a module each, in the order of its help."""
 
-from grading.commands import answers, autograde, export, feedback, lint, publish, release, status
+from grading.commands import (
+    answers,
+    autograde,
+    export,
+    feedback,
+    lint,
+    publish,
+    release,
+    restore,
+    status,
+)
 
-COMMANDS = (release, autograde, status, feedback, export, lint, answers, publish)
+COMMANDS = (release, autograde, status, restore, feedback, export, lint, answers, publish)
 
 __all__ = ["COMMANDS"]
