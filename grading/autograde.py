@@ -292,6 +292,8 @@ class _Writer:
             graded_at=datetime.now(UTC).isoformat(timespec="seconds"),
             details=outcome.details,
             assignment=self._version,
+            wrong=outcome.wrong,
+            blank=outcome.blank,
         )
         try:
             if before is not None and before.written:

@@ -19,6 +19,7 @@ from grading.draws import drawn
 from grading.job import Job, Run
 from grading.plain import one_line
 from grading.rebuild import Rebuilt, RebuiltCell, jobs, rebuild
+from grading.received import received_text
 from grading.reference import Reference, received, secret_key
 from grading.runs import Findings, find_stops, run_both
 from grading.sandbox import Sandbox, SandboxError
@@ -48,11 +49,15 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check of one submission; ``said`` is what the student may read about it."""
+    """One check of one submission; ``said`` is what the student may read about it.
+
+    ``got`` says what arrived in place of the right value, for the instructor alone.
+    """
 
     check: Check
     passed: bool
     said: str
+    got: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,28 @@ class Outcome:
         """All points of the assignment."""
         cells = [cell for graded in self.notebooks for cell in graded.cells.values()]
         return round(sum(cell.max_points for cell in cells), 2)
+
+    @property
+    def wrong(self) -> dict[str, str]:
+        """What arrived for each check that failed, by its name; for the instructor alone."""
+        cells = [cell for graded in self.notebooks for cell in graded.cells.values()]
+        results = [result for cell in cells for result in cell.checks]
+        return {result.check.name: result.got for result in results if not result.passed}
+
+    @property
+    def blank(self) -> tuple[str, ...]:
+        """The answers that are as they were released, each as NOTEBOOK/CELL."""
+        return tuple(
+            answer_place(graded.notebook.id, cell.id)
+            for graded in self.notebooks
+            for cell in graded.notebook.cells
+            if cell.role in ("solution", "written") and cell.id not in graded.rebuilt.changed
+        )
+
+
+def answer_place(notebook: str, cell: str) -> str:
+    """Name a cell among those of all notebooks."""
+    return f"{notebook}/{cell}"
 
 
 def grade(
@@ -245,7 +272,8 @@ def judge(
         else:
             twin = results[check.twin] if check.twin else None
             said = NOT_IN_GENERAL if twin is not None and not twin.passed else ""
-        results[check.name] = CheckResult(check, wrong is None, said)
+        got = "" if wrong is None else received_text(arrived[check.name])
+        results[check.name] = CheckResult(check, wrong is None, said, got)
     return {check.name: results[check.name] for check in notebook.checks}
 
 

@@ -14,7 +14,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ LEFT_BEHIND_SECONDS = 3600  # No write takes so long: whoever began it was kille
 class Record:
     """What one graded submission came to. `written` is False while its results are stored.
 
-    `assignment` is the digest of the assignment's version that it was graded by.
+    `assignment` is the digest of the assignment's version that it was graded by. `wrong` and
+    `blank` are the outcome's, for the instructor alone; None where an older grader kept none.
     """
 
     student_id: str
@@ -43,6 +44,8 @@ class Record:
     written: bool = True
     details: str = ""
     assignment: str = ""
+    wrong: Mapping[str, str] | None = None
+    blank: tuple[str, ...] | None = None
 
 
 def private_folder(course: Course) -> Path:
@@ -90,6 +93,8 @@ def _read(path: Path) -> Record | None:
         if content.pop("format") != FORMAT:
             return None
         content["reasons"] = tuple(content["reasons"])
+        if content.get("blank") is not None:
+            content["blank"] = tuple(content["blank"])
         record = Record(**content)
         return record if _is_whole(record) else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -101,12 +106,16 @@ def _is_whole(record: Record) -> bool:
     texts = (
         *(record.student_id, record.digest, record.status, record.graded_at),
         *(record.details, record.assignment, *record.reasons),
+        *(record.blank or ()),
     )
+    wrong = {} if record.wrong is None else record.wrong
     return (
         all(isinstance(text, str) for text in texts)
         and all(type(number) in (int, float) for number in (record.score, record.max_score))
         and math.isfinite(record.score + record.max_score)
         and isinstance(record.written, bool)
+        and isinstance(wrong, dict)
+        and all(isinstance(text, str) for text in wrong.values())
     )
 
 

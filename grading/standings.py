@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +12,17 @@ from grading.course import Course
 from grading.gradebook import BUSY_SECONDS, GradebookError
 
 _GRADES = """
-select submitted_assignment.student_id, submitted_notebook.flagged, grade.needs_manual_grade,
+select submitted_assignment.student_id, notebook.name, base_cell.name,
+       submitted_notebook.flagged, grade.needs_manual_grade,
        grade.auto_score, grade.manual_score, grade.extra_credit, grade_cells.max_score,
-       submitted_notebook.id, submitted_notebook.late_submission_penalty
+       submitted_notebook.late_submission_penalty
 from assignment
 join submitted_assignment on submitted_assignment.assignment_id = assignment.id
 join submitted_notebook on submitted_notebook.assignment_id = submitted_assignment.id
 join grade on grade.notebook_id = submitted_notebook.id
 join grade_cells on grade_cells.id = grade.cell_id
+join base_cell on base_cell.id = grade.cell_id
+join notebook on notebook.id = submitted_notebook.notebook_id
 where assignment.name = ? and (? is null or submitted_assignment.student_id = ?)
 """
 
@@ -38,37 +42,81 @@ class Standing:
     penalty: float = 0.0
 
 
+@dataclass(frozen=True)
+class Mark:
+    """One cell's points, marks by hand included; ``points`` is None where a person must give them.
+
+    ``looked_for`` says that the cell, or its notebook, waits for a person's look; ``penalty`` is
+    what being late takes off the whole notebook.
+    """
+
+    student_id: str
+    notebook: str
+    cell: str
+    points: float | None
+    extra: float
+    max_points: float
+    looked_for: bool
+    penalty: float = 0.0
+
+
 def standings(course: Course, assignment: str, student: str | None = None) -> dict[str, Standing]:
     """Return how each submission of an assignment stands, or one student's, by student.
 
     Raises:
         GradebookError: The gradebook is there, but cannot be read.
     """
+    return standings_of(marks(course, assignment, student))
+
+
+def standings_of(marks: Iterable[Mark]) -> dict[str, Standing]:
+    """Add up the marks of each student."""
+    found: dict[str, Standing] = {}
+    seen = set()
+    for mark in marks:
+        notebook = (mark.student_id, mark.notebook)
+        penalty = 0.0 if notebook in seen else mark.penalty  # Once for all cells of a notebook.
+        seen.add(notebook)
+        before = found.get(mark.student_id, Standing())
+        by_hand = mark.points is None
+        found[mark.student_id] = Standing(
+            score=round(before.score + (mark.points or 0.0) + mark.extra, 2),
+            max_score=round(before.max_score + mark.max_points, 2),
+            waiting=round(before.waiting + (mark.max_points if by_hand else 0.0), 2),
+            settled=before.settled and not mark.looked_for,
+            penalty=round(before.penalty + penalty, 2),
+        )
+    return found
+
+
+def marks(course: Course, assignment: str, student: str | None = None) -> list[Mark]:
+    """Return every mark of an assignment, or one student's.
+
+    Raises:
+        GradebookError: The gradebook is there, but cannot be read.
+    """
     path = Path(course.database_url.removeprefix("sqlite:///"))
     if not path.is_file():
-        return {}
-    found: dict[str, Standing] = {}
+        return []
     try:
         address = f"{path.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS)) as book:
             rows = book.execute(_GRADES, (assignment, student, student)).fetchall()
     except sqlite3.Error as error:
         raise GradebookError(f"The gradebook {path} cannot be read ({error}).") from error
-    seen = set()
-    for student_id, flagged, looked_for, auto, manual, extra, most, notebook, late in rows:
-        before = found.get(student_id, Standing())
-        penalty = 0.0 if notebook in seen else late or 0.0  # Once for all cells of a notebook.
-        seen.add(notebook)
-        by_hand = auto is None and manual is None
-        given = (auto if manual is None else manual) or 0.0
-        found[student_id] = Standing(
-            score=round(before.score + given + (extra or 0.0), 2),
-            max_score=round(before.max_score + most, 2),
-            waiting=round(before.waiting + (most if by_hand else 0.0), 2),
-            settled=before.settled and not flagged and not looked_for,
-            penalty=round(before.penalty + penalty, 2),
+    return [
+        Mark(
+            student_id=student_id,
+            notebook=notebook,
+            cell=cell,
+            points=auto if by_hand is None else by_hand,
+            extra=extra or 0.0,
+            max_points=most,
+            looked_for=bool(flagged or needs_look),
+            penalty=late or 0.0,
         )
-    return found
+        for student_id, notebook, cell, flagged, needs_look, auto, by_hand, extra, most, late in rows
+    ]
 
 
 def points_text(score: float, max_score: float, waiting: float = 0.0, penalty: float = 0.0) -> str:

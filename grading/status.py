@@ -133,8 +133,13 @@ def totals(states: Iterable[str]) -> str:
     >>> totals(["graded", "waiting", "graded"])
     '2 graded, 1 waiting'
     """
+    return ", ".join(f"{count} {name}" for name, count in counts(states).items())
+
+
+def counts(states: Iterable[str]) -> dict[str, int]:
+    """Return how often each state occurs, in the order in which they are told."""
     order = [*Status, SETTLED, CHANGED, OLD_VERSION, DOING, WAITING, NOT_GRADED, GONE]
-    counts = Counter(str(state) for state in states)
-    names = [str(name) for name in order if str(name) in counts]
-    names += sorted(set(counts) - set(names))
-    return ", ".join(f"{counts[name]} {name}" for name in names)
+    found = Counter(str(state) for state in states)
+    names = [str(name) for name in order if str(name) in found]
+    names += sorted(set(found) - set(names))
+    return {name: found[name] for name in names}

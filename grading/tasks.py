@@ -9,24 +9,29 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
 
 from grading.job import cell_name
-from grading.notebook import Notebook
+from grading.notebook import Cell, Notebook
 from grading.plain import one_line
-from grading.rebuild import Rebuilt
+from grading.rebuild import Rebuilt, RebuiltCell
 
 MAX_TITLE = 80
 
 
-def tasks(notebook: Notebook, rebuilt: Rebuilt) -> dict[str, str]:
-    """Return each cell's task: the heading above it, "" where there is none."""
+def tasks(notebook: Notebook, rebuilt: Rebuilt | None = None) -> dict[str, str]:
+    """Return each cell's task: the heading above it, "" where there is none.
+
+    Without a rebuilt notebook it is the instructor's own.
+    """
+    cells: Sequence[Cell | RebuiltCell] = notebook.cells if rebuilt is None else rebuilt.cells
     originals = {cell.id: cell for cell in notebook.cells}
     found: dict[str, str] = {}
     titles: list[str] = []
-    for cell in rebuilt.cells:
+    for cell in cells:
         original = originals.get(cell.id) if cell.role == "given" else None
         if original is not None and original.type == "markdown":
             titles += _headings(original.released)

@@ -8,10 +8,11 @@ from grading.commands import (
     lint,
     publish,
     release,
+    report,
     restore,
     status,
 )
 
-COMMANDS = (release, autograde, status, restore, feedback, export, lint, answers, publish)
+COMMANDS = (release, autograde, status, report, restore, feedback, export, lint, answers, publish)
 
 __all__ = ["COMMANDS"]

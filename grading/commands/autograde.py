@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from grading.commands.report import show
 from grading.commands.shared import FINE, LOOK, Commands, numbered, open_marks, tell
 from grading.course import Course
 
@@ -45,6 +46,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
     for line in look:
         tell(line.student_id, str(line.status), line.reasons)
     ends = {line.status for line in look}
+    _sum_up(course, options.name)
     count = numbered(len(lines), "submission")
     waiting = open_marks(sum(line.waiting > 0 for line in lines))
     print(f"{count} of {options.name}: {totals(line.status for line in lines)}{waiting}")
@@ -53,6 +55,14 @@ def run(course: Course, options: argparse.Namespace) -> int:
     if NOT_GRADED in ends:
         print("What was not graded keeps what it had; mend what is named, and run this again.")
     return LOOK if look else FINE
+
+
+def _sum_up(course: Course, name: str) -> None:
+    """Print the results of everybody and write their page; what was graded stays if it fails."""
+    try:
+        show(course, name)
+    except OSError as error:
+        print(f"The page of results could not be written ({error}); mend it, then: report {name}")
 
 
 def _count(text: str) -> int:
