@@ -106,7 +106,7 @@ def marks(course: Course, assignment: str, student: str | None = None) -> list[M
         raise GradebookError(f"The gradebook {path} cannot be read ({error}).") from error
     return [
         Mark(
-            student_id=student_id,
+            student_id=student,
             notebook=notebook,
             cell=cell,
             points=auto if by_hand is None else by_hand,
@@ -115,7 +115,7 @@ def marks(course: Course, assignment: str, student: str | None = None) -> list[M
             looked_for=bool(flagged or needs_look),
             penalty=late or 0.0,
         )
-        for student_id, notebook, cell, flagged, needs_look, auto, by_hand, extra, most, late in rows
+        for student, notebook, cell, flagged, needs_look, auto, by_hand, extra, most, late in rows
     ]
 
 
