@@ -22,7 +22,13 @@ from tests.grading.submissions import Batch, grade_batch, marks_in_gradebook
 
 pytestmark = pytest.mark.slow
 
-GRADED = ("right", "half_right", "scripts_for_readers", "vietnamese_id")
+HOSTILE = (
+    "scripts_for_readers",
+    "pictures_for_readers",
+    "widgets_for_readers",
+    "letters_for_readers",
+)
+GRADED = ("right", "half_right", "vietnamese_id", *HOSTILE)
 LATER = CASES["wrong"]
 # nbgrader's own pages ask for this, and do without.
 MATHJAX = "https://cdnjs.cloudflare.com/ajax/libs/mathjax/"
@@ -106,7 +112,7 @@ def open_submission(page: Page, address: str, student: str) -> None:
 
 def test_the_list_shows_our_scores(page: Page, address: str, batch: Batch) -> None:
     page.goto(f"{address}/manage_submissions/{NAME}")
-    for name in GRADED:
+    for name in ("right", "half_right", "scripts_for_readers", "vietnamese_id"):
         row = row_of(page, CASES[name].student)
         expect(row.locator(".score")).to_have_text(f"{sum(CASES[name].marks.values()):g} / 100")
         # Who left the written answer blank has 0 for it; the others wait for a person.
@@ -121,11 +127,14 @@ def test_a_submission_opens_with_its_points(page: Page, address: str, batch: Bat
 
 
 @pytest.mark.parametrize("place", ["formgrader", "feedback", "answers"])
+@pytest.mark.parametrize("name", HOSTILE)
 def test_nothing_of_a_hostile_submission_runs(
-    page: Page, address: str, batch: Batch, place: str
+    page: Page, address: str, batch: Batch, name: str, place: str
 ) -> None:
-    """No script of the student's runs, by itself or when its link is pressed."""
-    student = CASES["scripts_for_readers"].student
+    """No script of the student's runs, by itself or when its link is pressed; nobody is asked."""
+    student = CASES[name].student
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     if place == "feedback":
@@ -148,6 +157,7 @@ def test_nothing_of_a_hostile_submission_runs(
     assert page.evaluate("window.hacked") is None
     assert not page.locator("iframe, object, embed, svg script, [onerror], [onload]").count()
     assert dialogs == []
+    assert not [url for url in asked if "example.org" in url]
 
 
 def given_by_hand(batch: Batch, student: str) -> tuple[float | None, str | None]:
