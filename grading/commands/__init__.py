@@ -10,9 +10,22 @@ from grading.commands import (
     release,
     report,
     restore,
+    similar,
     status,
 )
 
-COMMANDS = (release, autograde, status, report, restore, feedback, export, lint, answers, publish)
+COMMANDS = (
+    release,
+    autograde,
+    status,
+    report,
+    restore,
+    feedback,
+    export,
+    similar,
+    lint,
+    answers,
+    publish,
+)
 
 __all__ = ["COMMANDS"]
