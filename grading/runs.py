@@ -11,6 +11,8 @@ from grading.sandbox import Sandbox
 from grading.tasks import places, with_places
 
 RUNS = 4  # at most, of one notebook: each of two jobs, and each once more
+# What a run looks like that was killed from outside, at any moment.
+BROKEN_OFF = ("died", "malformed")
 HIDDEN_UNFINISHED = "The hidden tests did not finish on your work; what arrived before that counts."
 
 
@@ -30,13 +32,18 @@ def run_both(sandbox: Sandbox, released: Job, hidden: Job, rebuilt: Rebuilt) -> 
     """Run both jobs, and one once more, alone, where a busy machine may have stopped it.
 
     A student's own cell that takes long is no such sign in run A; in run B it is one if run A
-    came through it.
+    came through it. What broke off goes once more too: whoever killed it, it was perhaps not the
+    student. A student who ends the process gets the same again.
     """
     run_a = sandbox.run(released)
-    if run_a.ended == "timed out" or _stopped(run_a) - _answers(rebuilt):
+    if run_a.ended in BROKEN_OFF:
+        run_a = sandbox.run(released)
+    elif run_a.ended == "timed out" or _stopped(run_a) - _answers(rebuilt):
         run_a = sandbox.run(released, alone=True)
     run_b = sandbox.run(hidden)
-    if run_a.ended != "timed out" and (
+    if run_b.ended in BROKEN_OFF and run_a.ended not in BROKEN_OFF:
+        run_b = sandbox.run(hidden)
+    elif run_a.ended != "timed out" and (
         run_b.ended == "timed out" or _stopped(run_b) - _stopped(run_a)
     ):
         run_b = sandbox.run(hidden, alone=True)

@@ -237,6 +237,40 @@ def test_what_a_busy_machine_stopped_is_run_once_more(course: Course, stopped):
     assert len(sandbox.jobs) == (4 if "ended" in stopped else 3)
 
 
+class Killed(ChosenSandbox):
+    """Breaks off the first run of a job with nothing to show, as a kill from outside does."""
+
+    def __init__(self, ended, jobs) -> None:
+        super().__init__()
+        self.once, self.left, self.jobs = ended, jobs, []
+
+    def run(self, job, *, alone=False) -> Run:
+        assert not alone
+        self.jobs.append(job)
+        if bool(job.key) in self.left:
+            self.left.remove(bool(job.key))
+            return ChosenSandbox((), (), ended=self.once, reason="It was killed.").run(job)
+        return super().run(job)
+
+
+@pytest.mark.parametrize("ended", ["died", "malformed"])
+@pytest.mark.parametrize("jobs", [[False], [True], [False, True]], ids=str)
+def test_a_run_that_was_killed_from_outside_goes_once_more(course: Course, ended, jobs):
+    submit(course, "an")
+    sandbox = Killed(ended, [*jobs])
+    outcome = graded(course, "an", sandbox)
+    assert (outcome.status, outcome.score) == (Status.GRADED, 5.0)
+    assert len(sandbox.jobs) == 2 + len(jobs)
+
+
+def test_work_that_ends_its_own_process_costs_one_more_run(course: Course):
+    submit(course, "an")
+    sandbox = ChosenSandbox((), (), ended="died", reason="It died.")
+    runs = count_runs(sandbox)
+    assert graded(course, "an", sandbox).status is Status.ATTENTION
+    assert len(runs) == 3
+
+
 def test_a_test_cell_stopped_twice_in_run_a_needs_attention(course: Course):
     submit(course, "an")
     sandbox = ChosenSandbox(states={"function-test": "timed out"})
