@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import time
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from grading import journal, records
+from grading import in_part, journal, records
 from grading.assignment import Assignment, AssignmentError, load
 from grading.backups import back_up
 from grading.course import Course
@@ -33,7 +33,7 @@ from grading.release import register
 from grading.render import NO_PAGE, render
 from grading.runs import RUNS
 from grading.sandbox import Sandbox
-from grading.standings import points_text, standings
+from grading.standings import marks, points_text, standings
 from grading.submission import Submission, collect
 
 
@@ -72,6 +72,7 @@ def autograde(
     *,
     student_id: str | None = None,
     force: bool = False,
+    only: Collection[str] | None = None,
     workers: int | None = None,
     progress: Callable[[str], None] = _print,
 ) -> list[Line]:
@@ -82,6 +83,8 @@ def autograde(
         name: The assignment.
         student_id: One student, or a pattern such as ``a*``; None for all.
         force: Grade also what is already graded and has not changed.
+        only: Names of test cells: what is graded is graded anew, and of these cells alone the marks
+            are stored. What is not graded as it is handed in is left as it is.
         workers: How many run at once; one for each core if None.
         progress: Gets a line of text for each submission.
 
@@ -92,16 +95,18 @@ def autograde(
         GradebookError: The gradebook cannot be opened, or not copied before marks are changed.
         LateError: What being late costs cannot be told; nothing was run.
         NothingToGrade: No submission matches.
+        CourseError: ``only`` names what is no test cell.
         KeyboardInterrupt: Stopped by hand; what was finished is stored.
     """
     assignment = load(course, name)
     refuse_another_release(course, assignment)
+    cells = in_part.named_cells(assignment, only)
     secret = course.secret()
     sandbox = Sandbox(
         modules=[course.root / module for module in assignment.modules], limits=assignment.limits
     )
     count = workers or _cores()
-    options = {"student": student_id, "force": force, "workers": count}
+    options = {"student": student_id, "force": force, "task": sorted(cells), "workers": count}
     with (
         records.locked(course, progress),
         journal.opened(course, name, assignment.digest, options) as log,
@@ -120,7 +125,7 @@ def autograde(
                         "and read what it says."
                     )
             failed = gradebook.renew_penalties(name)
-            writer = _Writer(course, assignment, gradebook, log)
+            writer = _Writer(course, assignment, gradebook, log, cells)
             lines, waiting = writer.sort_out(submissions, force, failed)
             log.found(len(waiting), [line for line in lines if line.status == NOT_GRADED])
             if waiting:
@@ -218,12 +223,18 @@ class _Writer:
     """Stores outcomes, and knows what is stored already."""
 
     def __init__(
-        self, course: Course, assignment: Assignment, gradebook: GradebookWriter, log: Journal
+        self,
+        course: Course,
+        assignment: Assignment,
+        gradebook: GradebookWriter,
+        log: Journal,
+        only: frozenset[str],
     ) -> None:
         self._course = course
         self._assignment = assignment
         self._gradebook = gradebook
         self._log = log
+        self._only = only
         self._version = assignment.digest
         self._records = records.load(course, assignment.name)
         self._checksums = {notebook.id: checksums(notebook) for notebook in assignment.notebooks}
@@ -244,15 +255,19 @@ class _Writer:
             except GradebookError as error:
                 lines.append(self._not_graded(submission, str(error)))
                 continue
-            done = (
+            graded = (
                 record is not None
                 and record.written
                 and record.digest == submission.digest
-                and record.assignment == self._version
                 and submission.student_id in stored
                 and all(path.is_file() for path in self._paths(submission.student_id))
             )
-            if record is not None and done and not force:
+            if self._only:
+                if graded:
+                    waiting.append(submission)
+                else:
+                    lines.append(self._left(submission, record))
+            elif record is not None and graded and record.assignment == self._version and not force:
                 if submission.student_id in failed:
                     lines.append(self._not_graded(submission, failed[submission.student_id]))
                 else:
@@ -282,6 +297,8 @@ class _Writer:
             line = self._not_graded(submission, f"It could not be graded: {error}")
             return replace(line, private=isinstance(error.__cause__, AssignmentError))
         before = self._records.get(outcome.student_id)
+        if self._only:
+            return self._stored_in_part(submission, outcome, pages, before)
         record = Record(
             student_id=outcome.student_id,
             digest=outcome.digest,
@@ -307,6 +324,38 @@ class _Writer:
             return self._not_graded(submission, f"It could not be stored: {error}")
         self._records[outcome.student_id] = record
         return self._line(outcome.status, record)
+
+    def _stored_in_part(
+        self,
+        submission: Submission,
+        outcome: Outcome,
+        pages: Mapping[Path, str],
+        before: Record | None,
+    ) -> Line:
+        if before is None or before.digest != outcome.digest:
+            return self._left(submission, before)  # It was handed in anew while it waited.
+        student, name = outcome.student_id, self._assignment.name
+        try:
+            parts = {
+                path: in_part.patched(path.read_text(encoding="utf-8"), text, self._only)
+                for path, text in pages.items()
+            }
+            news = in_part.has_news(before, outcome)
+            self._gradebook.write_marks(outcome, self._only, news=news)
+            for path, text in parts.items():
+                records.write_file(path, text.encode("utf-8"))
+            found = marks(self._course, name, student)
+            record = in_part.merged(before, outcome, found, self._assignment, self._only)
+            records.save(self._course, name, record)
+        except Exception as error:
+            return self._not_graded(submission, f"It could not be stored: {error}")
+        self._records[student] = record
+        return self._line(record.status, record)
+
+    def _left(self, submission: Submission, record: Record | None) -> Line:
+        line = self._line(in_part.LEFT, record) if record is not None else None
+        line = line or Line(submission.student_id, in_part.LEFT, None, self._assignment.points)
+        return replace(line, reasons=(in_part.NOT_AS_GRADED,))
 
     def _line(self, status: str, record: Record) -> Line:
         student = record.student_id

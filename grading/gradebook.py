@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from grading.assignment import Assignment, Notebook
@@ -97,10 +97,23 @@ class GradebookWriter:
             LateError: It is late, and nobody can tell what that costs; as above.
         """
         refuse_id(outcome.student_id)
+        self._transact(lambda: self._store(outcome, same_work))
 
+    def write_marks(self, outcome: Outcome, cells: Collection[str], *, news: bool) -> None:
+        """Store these test cells' automatic marks, and nothing else of an outcome.
+
+        A person is asked to look at them again where ``news`` says that the run had new trouble,
+        and where a mark moved that a person gave.
+
+        Raises:
+            GradebookError: It cannot be written, or holds no such submission; nothing is stored.
+        """
+        self._transact(lambda: self._store_marks(outcome, cells, news))
+
+    def _transact(self, store: Callable[[], None]) -> None:
         def attempt() -> None:
             try:
-                self._store(outcome, same_work)
+                store()
                 self._session.commit()
             finally:
                 # Rolls back what is not committed, and forgets what it knew.
@@ -146,6 +159,32 @@ class GradebookWriter:
         for notebook, penalty in found:
             if notebook.late_submission_penalty != penalty:
                 notebook.late_submission_penalty = penalty
+
+    def _store_marks(self, outcome: Outcome, cells: Collection[str], news: bool) -> None:
+        from nbgrader.api import Assignment as AssignmentRow
+        from nbgrader.api import Grade, SubmittedAssignment
+
+        session = self._session
+        query = session.query(SubmittedAssignment).filter_by(student_id=outcome.student_id)
+        found = query.join(AssignmentRow).filter(AssignmentRow.name == outcome.assignment)
+        submission = found.one_or_none()
+        if submission is None:
+            raise GradebookError("The gradebook does not hold this submission; grade it whole.")
+        notebooks = {notebook.name: notebook for notebook in submission.notebooks}
+        for graded in outcome.notebooks:
+            notebook = notebooks[graded.notebook.id]
+            rows = {cell.name: cell for cell in notebook.notebook.grade_cells}
+            for name in graded.cells.keys() & {*cells}:
+                key = {"cell_id": rows[name].id, "notebook_id": notebook.id}
+                grade = _find_or_add(session, Grade, **key)
+                moved = grade.auto_score != graded.cells[name].points
+                grade.auto_score = graded.cells[name].points
+                if news or (moved and grade.manual_score is not None):
+                    grade.needs_manual_grade = True
+            session.flush()
+            session.expire(notebook)  # Its score is summed up by the database.
+            notebook.late_submission_penalty = self._late_penalties.of(submission, notebook)
+        session.flush()
 
     def _notebooks(self, assignment: str) -> list[Any]:
         from nbgrader.api import Assignment as AssignmentRow

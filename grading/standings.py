@@ -43,17 +43,18 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Mark:
+class CellMark:
     """One cell's points, marks by hand included; ``points`` is None where a person must give them.
 
-    ``looked_for`` says that the cell, or its notebook, waits for a person's look; ``penalty`` is
-    what being late takes off the whole notebook.
+    ``auto`` are the automatic points alone. ``looked_for`` says that the cell, or its notebook,
+    waits for a person's look; ``penalty`` is what being late takes off the whole notebook.
     """
 
     student_id: str
     notebook: str
     cell: str
     points: float | None
+    auto: float | None
     extra: float
     max_points: float
     looked_for: bool
@@ -69,7 +70,7 @@ def standings(course: Course, assignment: str, student: str | None = None) -> di
     return standings_of(marks(course, assignment, student))
 
 
-def standings_of(marks: Iterable[Mark]) -> dict[str, Standing]:
+def standings_of(marks: Iterable[CellMark]) -> dict[str, Standing]:
     """Add up the marks of each student."""
     found: dict[str, Standing] = {}
     seen = set()
@@ -89,7 +90,7 @@ def standings_of(marks: Iterable[Mark]) -> dict[str, Standing]:
     return found
 
 
-def marks(course: Course, assignment: str, student: str | None = None) -> list[Mark]:
+def marks(course: Course, assignment: str, student: str | None = None) -> list[CellMark]:
     """Return every mark of an assignment, or one student's.
 
     Raises:
@@ -105,11 +106,12 @@ def marks(course: Course, assignment: str, student: str | None = None) -> list[M
     except sqlite3.Error as error:
         raise GradebookError(f"The gradebook {path} cannot be read ({error}).") from error
     return [
-        Mark(
+        CellMark(
             student_id=student,
             notebook=notebook,
             cell=cell,
             points=auto if by_hand is None else by_hand,
+            auto=auto,
             extra=extra or 0.0,
             max_points=most,
             looked_for=bool(flagged or needs_look),

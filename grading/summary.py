@@ -15,7 +15,7 @@ from grading.assignment import Assignment, load
 from grading.course import Course
 from grading.grade import answer_place
 from grading.records import Record
-from grading.standings import Mark, marks
+from grading.standings import CellMark, marks
 from grading.status import GONE, State, status
 from grading.tasks import tasks
 
@@ -158,7 +158,7 @@ def _titles(assignment: Assignment) -> dict[str, str]:
 
 
 def _tasks(
-    assignment: Assignment, given: Sequence[Mark], known: Sequence[Record]
+    assignment: Assignment, given: Sequence[CellMark], known: Sequence[Record]
 ) -> Iterable[Task]:
     titles = _titles(assignment)
     worth: dict[str, dict[str, float]] = defaultdict(dict)  # by task and cell

@@ -22,6 +22,13 @@ def add(commands: Commands) -> None:
     made.add_argument("--student", metavar="ID", help="one student, or a pattern such as 'a*'")
     made.add_argument("--force", action="store_true", help="grade unchanged work again as well")
     made.add_argument(
+        "--task",
+        metavar="GRADE_ID",
+        nargs="+",
+        action="extend",
+        help="grade again what is graded, and change these test cells' marks alone",
+    )
+    made.add_argument(
         "--workers", type=_count, metavar="N", help="sandboxes at a time; else one for each core"
     )
 
@@ -30,6 +37,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     from grading.autograde import autograde
     from grading.grade import NOT_GRADED, Status
+    from grading.in_part import LEFT
     from grading.status import totals
 
     lines = autograde(
@@ -37,15 +45,19 @@ def run(course: Course, options: argparse.Namespace) -> int:
         options.name,
         student_id=options.student,
         force=options.force,
+        only=options.task,
         workers=options.workers,
     )
     if not lines:
         print(f"Nothing to grade: no folder {course.submitted}/*/{options.name}")
         return FINE
     look = [line for line in lines if line.status in (Status.ATTENTION, NOT_GRADED)]
+    left = [line for line in lines if line.status == LEFT]
     for line in look:
         tell(line.student_id, str(line.status), line.reasons)
     ends = {line.status for line in look}
+    for line in left:
+        tell(line.student_id, line.status, line.reasons)
     _sum_up(course, options.name)
     count = numbered(len(lines), "submission")
     waiting = open_marks(sum(line.waiting > 0 for line in lines))

@@ -79,10 +79,10 @@ def _run_text(last: Run, now: datetime) -> str:
     begun = f"The run begun at {_clock(last.begun)}"
     if not last.alive:
         way = "Ctrl-C" if last.why == "KeyboardInterrupt" else last.why or "killed"
-        return (
-            f"{begun} was stopped ({way}) when {done} {_were(last)} graded; the same command "
-            "carries on from there."
-        )
+        again = "the same command carries on from there."
+        if last.options.get("task"):
+            again = "the same command grades its task anew for all."
+        return f"{begun} was stopped ({way}) when {done} {_were(last)} graded; {again}"
     if last.waiting is None or last.working_since is None:
         return f"{begun} is going on: it makes ready, and runs the solution."
     left = last.left(now)

@@ -104,7 +104,9 @@ def test_options_reach_the_grader(course: Course, monkeypatch):
     monkeypatch.setattr("grading.autograde.autograde", watch)
     words = ["autograde", "tiny", "--student", "a*", "--force", "--workers", "3"]
     assert main(["--course", str(course.root), *words]) == FINE
-    assert seen == [(course.root, "tiny", {"student_id": "a*", "force": True, "workers": 3})]
+    assert seen == [
+        (course.root, "tiny", {"student_id": "a*", "force": True, "only": None, "workers": 3})
+    ]
 
 
 def test_a_course_is_found_from_a_folder_inside_it(course: Course, monkeypatch, capsys):
