@@ -92,6 +92,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     """Errors whose message tells a person what to do; any other is a flaw of the grader."""
     from grading.assignment import AssignmentError
     from grading.autograde import NothingToGrade
+    from grading.cluster import ClusterError
     from grading.feedback import FeedbackError
     from grading.gradebook import GradebookError
     from grading.late import LateError
@@ -102,6 +103,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
 
     return (
         AssignmentError,
+        ClusterError,
         CourseError,
         FeedbackError,
         GradebookError,

@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import time
 import unicodedata
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -20,7 +22,10 @@ from pathlib import Path
 from grading import in_part, journal, records
 from grading.assignment import Assignment, AssignmentError, load
 from grading.backups import back_up
+from grading.cluster import Cluster, ClusterCrew, ClusterError
+from grading.cluster_worker import Batch, own_kit, read_modules
 from grading.course import Course
+from grading.crew import Crew, Here
 from grading.draws import drawn, key, refuse_another_release
 from grading.grade import ALREADY, NOT_GRADED, Outcome, Status, grade, unshowable
 from grading.gradebook import GradebookError, GradebookWriter, checksums, refuse_id
@@ -28,13 +33,15 @@ from grading.journal import Journal
 from grading.misplaced import misplaced
 from grading.plain import one_line, printable
 from grading.records import Record
-from grading.reference import references_of
+from grading.reference import Reference, references_of, secret_key
 from grading.release import register
 from grading.render import NO_PAGE, render
 from grading.runs import RUNS
 from grading.sandbox import Sandbox
 from grading.standings import marks, points_text, standings
 from grading.submission import Submission, collect
+
+LOOK_SECONDS = 1.0
 
 
 class NothingToGrade(LookupError):
@@ -74,6 +81,7 @@ def autograde(
     force: bool = False,
     only: Collection[str] | None = None,
     workers: int | None = None,
+    cluster: str | None = None,
     progress: Callable[[str], None] = _print,
 ) -> list[Line]:
     """Grade the submissions of one assignment and store what they came to.
@@ -85,13 +93,16 @@ def autograde(
         force: Grade also what is already graded and has not changed.
         only: Names of test cells: what is graded is graded anew, and of these cells alone the marks
             are stored. What is not graded as it is handed in is left as it is.
-        workers: How many run at once; one for each core if None.
+        workers: How many run at once on this machine; one for each core if None.
+        cluster: The address of a Dask scheduler, whose workers then grade; here only the solution
+            is run.
         progress: Gets a line of text for each submission.
 
     Raises:
         AssignmentError: The assignment has flaws, its solution fails its own tests whatever is
             drawn, or students were given it with other variants.
         SandboxError: The machine lacks a wall; nothing was run outside one.
+        ClusterError: The cluster cannot be used, or was lost; what was finished is stored.
         GradebookError: The gradebook cannot be opened, or not copied before marks are changed.
         LateError: What being late costs cannot be told; nothing was run.
         NothingToGrade: No submission matches.
@@ -101,52 +112,62 @@ def autograde(
     assignment = load(course, name)
     refuse_another_release(course, assignment)
     cells = in_part.named_cells(assignment, only)
-    secret = course.secret()
-    sandbox = Sandbox(
-        modules=[course.root / module for module in assignment.modules], limits=assignment.limits
-    )
+    key_of_seeds = secret_key(course.secret(), assignment.name)
+    modules = [course.root / module for module in assignment.modules]
+    sandbox = Sandbox(modules=modules, limits=assignment.limits)
     count = workers or _cores()
     options = {"student": student_id, "force": force, "task": sorted(cells), "workers": count}
-    with (
-        records.locked(course, progress),
-        journal.opened(course, name, assignment.digest, options) as log,
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(records.locked(course, progress))
+        log = stack.enter_context(journal.opened(course, name, assignment.digest, options))
         submissions = _chosen(course, assignment, student_id)
         for ignored in misplaced(course, assignment.name):
             progress(ignored)
-        with GradebookWriter(course) as gradebook:
+        gradebook = stack.enter_context(GradebookWriter(course))
+        if not gradebook.knows(assignment):
+            progress(f"Entering {name} into the gradebook.")
+            register(course, name)
             if not gradebook.knows(assignment):
-                progress(f"Entering {name} into the gradebook.")
-                register(course, name)
-                if not gradebook.knows(assignment):
-                    raise GradebookError(
-                        f"The gradebook's cells of {name} differ from solutions/{name} even after "
-                        f"entering it anew. Run: nbgrader generate_assignment {name} --force, "
-                        "and read what it says."
-                    )
-            failed = gradebook.renew_penalties(name)
-            writer = _Writer(course, assignment, gradebook, log, cells)
-            lines, waiting = writer.sort_out(submissions, force, failed)
-            log.found(len(waiting), [line for line in lines if line.status == NOT_GRADED])
-            if waiting:
-                writer.back_up(waiting, progress)
-                progress(f"Running the solution of {name}, which says what is right.")
-                students = [submission.student_id for submission in waiting]
-                references = references_of(course, assignment, sandbox, students, count)
+                raise GradebookError(
+                    f"The gradebook's cells of {name} differ from solutions/{name} even after "
+                    f"entering it anew. Run: nbgrader generate_assignment {name} --force, "
+                    "and read what it says."
+                )
+        failed = gradebook.renew_penalties(name)
+        writer = _Writer(course, assignment, gradebook, log, cells)
+        lines, waiting = writer.sort_out(submissions, force, failed)
+        log.found(len(waiting), [line for line in lines if line.status == NOT_GRADED])
+        if waiting:
+            # Before anything takes long: whether the cluster can be used at all.
+            connection = stack.enter_context(Cluster(cluster, progress)) if cluster else None
+            writer.back_up(waiting, progress)
+            progress(f"Running the solution of {name}, which says what is right.")
+            students = [submission.student_id for submission in waiting]
+            references = references_of(course, assignment, sandbox, students, count)
 
-                def work(submission: Submission) -> Outcome:
-                    log.begun(submission.student_id)
-                    # Read again, with the digest of what is read: it may have changed by now.
-                    found = collect(course, assignment, submission.student_id)
-                    if not found:
-                        raise FileNotFoundError("it is not in submitted/ any more")
-                    own = references[key(drawn(assignment, submission.student_id))]
-                    if isinstance(own, AssignmentError):
-                        raise ValueError("; ".join(own.flaws)) from own
-                    return grade(assignment, own, found[0], sandbox, secret)
+            def prepare(submission: Submission) -> tuple[Mapping[str, Reference], Submission]:
+                log.begun(submission.student_id)
+                # Read again, with the digest of what is read: it may have changed by now.
+                found = collect(course, assignment, submission.student_id)
+                if not found:
+                    raise FileNotFoundError("it is not in submitted/ any more")
+                own = references[key(drawn(assignment, submission.student_id))]
+                if isinstance(own, AssignmentError):
+                    raise ValueError("; ".join(own.flaws)) from own
+                return own, found[0]
 
-                slowest = RUNS * assignment.limits.seconds * len(assignment.notebooks)
-                lines += _run(waiting, work, writer, count, slowest, progress)
+            def work(submission: Submission) -> Outcome:
+                own, whole = prepare(submission)
+                return grade(assignment, own, whole, sandbox, key_of_seeds)
+
+            crew: Crew
+            if connection is None:
+                crew = Here(count, work)
+            else:
+                batch = Batch(assignment, key_of_seeds, own_kit(), read_modules(modules))
+                crew = ClusterCrew(connection, batch, prepare)
+            slowest = RUNS * assignment.limits.seconds * len(assignment.notebooks)
+            lines += _run(waiting, crew, writer, slowest, progress)
     return sorted(lines, key=lambda line: line.student_id)
 
 
@@ -172,39 +193,42 @@ def _cores() -> int:
 
 def _run(
     waiting: Sequence[Submission],
-    work: Callable[[Submission], Outcome],
+    crew: Crew,
     writer: _Writer,
-    workers: int,
     slowest: float,
     progress: Callable[[str], None],
 ) -> list[Line]:
-    """Grade side by side and store one by one, in the order in which they end."""
+    """Grade side by side and store one by one, in the order in which they end.
+
+    Only so many are submitted ahead that nobody waits: a whole course may not fit into memory.
+    """
     lines: list[Line] = []
     begin = time.monotonic()
-    pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="grade")
-    futures: dict[Future[Outcome], Submission] = {
-        pool.submit(work, submission): submission for submission in waiting
-    }
-    try:
-        for future in as_completed(futures):
-            submission = futures.pop(future)
-            line = writer.store(submission, future)
-            lines.append(line)
-            passed = time.monotonic() - begin
-            left = passed / len(lines) * (len(waiting) - len(lines))
-            text = _progress_line(line, len(lines), len(waiting), left)
-            if 0 < len(waiting) - len(lines) <= workers:
-                text += f"; one that hangs may take up to {slowest:g} s more"
-            progress(text)
-    except KeyboardInterrupt:
-        pool.shutdown(wait=False, cancel_futures=True)
-        progress(
-            f"Stopped: {len(lines)} of {len(waiting)} are graded and stored. Waiting for the "
-            "sandboxes that still run; the same command carries on from here."
-        )
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    coming: dict[Future[Outcome], Submission] = {}
+    todo = deque(waiting)
+    with crew:
+        try:
+            while todo or coming:
+                while todo and len(coming) < crew.ahead:
+                    submission = todo.popleft()
+                    coming[crew.submit(submission)] = submission
+                done, _ = wait(coming, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                crew.look()
+                for future in done:
+                    line = writer.store(coming.pop(future), future)
+                    lines.append(line)
+                    passed = time.monotonic() - begin
+                    left = passed / len(lines) * (len(waiting) - len(lines))
+                    text = _progress_line(line, len(lines), len(waiting), left)
+                    if 0 < len(waiting) - len(lines) <= crew.size:
+                        text += f"; one that hangs may take up to {slowest:g} s more"
+                    progress(text)
+        except KeyboardInterrupt:
+            progress(
+                f"Stopped: {len(lines)} of {len(waiting)} are graded and stored. Waiting for the "
+                "sandboxes that still run; the same command carries on from here."
+            )
+            raise
     return lines
 
 
@@ -293,6 +317,8 @@ class _Writer:
     def _stored(self, submission: Submission, future: Future[Outcome]) -> Line:
         try:
             outcome, pages = self._pages(future.result())
+        except ClusterError:
+            raise  # It holds for all that follow.
         except Exception as error:  # The machine failed, or the grader has a hole.
             line = self._not_graded(submission, f"It could not be graded: {error}")
             return replace(line, private=isinstance(error.__cause__, AssignmentError))

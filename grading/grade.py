@@ -20,7 +20,7 @@ from grading.job import Job, Run
 from grading.plain import one_line
 from grading.rebuild import Rebuilt, RebuiltCell, jobs, rebuild
 from grading.received import received_text
-from grading.reference import Reference, received, secret_key
+from grading.reference import Reference, received
 from grading.runs import Findings, find_stops, run_both
 from grading.sandbox import Sandbox, SandboxError
 from grading.submission import Submission
@@ -136,9 +136,11 @@ def grade(
     references: Mapping[str, Reference],
     submission: Submission,
     sandbox: Sandbox,
-    secret: bytes,
+    key: str,
 ) -> Outcome:
     """Grade one submission by the references of its student's own draws.
+
+    ``key`` is the assignment's own, made from the course's secret, for the hidden tests' seeds.
 
     Whatever the student did, the result is an Outcome; what the grader itself cannot do becomes
     one that needs attention.
@@ -148,7 +150,6 @@ def grade(
     """
     found = Findings(list(submission.problems), list(submission.warnings))
     notebooks = []
-    key = secret_key(secret, assignment.name)
     files = {**assignment.files, **submission.files}
     draws = drawn(assignment, submission.student_id)
     for notebook in assignment.notebooks:
@@ -180,6 +181,28 @@ def grade(
         timestamp=submission.timestamp,
         digest=submission.digest,
         details="\n".join(found.details),
+    )
+
+
+def given_up(assignment: Assignment, submission: Submission, details: str) -> Outcome:
+    """Return the outcome of a submission under which machine after machine broke down.
+
+    Nothing came back from any, so nothing stands; a person decides.
+    """
+    reason = (
+        "The machine that graded your work broke down, each time anew, so it was not graded. "
+        "A person will look at it."
+    )
+    reasons = (reason, *submission.problems, *submission.warnings)
+    return Outcome(
+        student_id=submission.student_id,
+        assignment=assignment.name,
+        status=Status.ATTENTION,
+        reasons=_some(dict.fromkeys(reasons)),
+        notebooks=tuple(_ungraded(notebook) for notebook in assignment.notebooks),
+        timestamp=submission.timestamp,
+        digest=submission.digest,
+        details=details,
     )
 
 

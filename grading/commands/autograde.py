@@ -31,6 +31,12 @@ def add(commands: Commands) -> None:
     made.add_argument(
         "--workers", type=_count, metavar="N", help="sandboxes at a time; else one for each core"
     )
+    made.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="grade on the workers of the Dask scheduler at tcp://HOST:PORT or tls://HOST:PORT; "
+        "this machine runs the solution alone, and stores",
+    )
 
 
 def run(course: Course, options: argparse.Namespace) -> int:
@@ -47,6 +53,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
         force=options.force,
         only=options.task,
         workers=options.workers,
+        cluster=options.cluster,
     )
     if not lines:
         print(f"Nothing to grade: no folder {course.submitted}/*/{options.name}")

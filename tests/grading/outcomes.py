@@ -12,7 +12,7 @@ from grading.assignment import load
 from grading.course import Course
 from grading.grade import Outcome, grade
 from grading.job import CellRun, CellState, Job, Message, Run
-from grading.reference import Reference
+from grading.reference import Reference, secret_key
 from grading.release import register
 from grading.submission import collect
 from grading.values import Array, Value
@@ -86,7 +86,8 @@ def graded(
     assignment = load(course, "tiny")
     (submission,) = collect(course, assignment, student)
     references = {"tiny": REFERENCE}
-    return change(grade(assignment, references, submission, sandbox or ChosenSandbox(), SECRET))
+    key = secret_key(SECRET, assignment.name)
+    return change(grade(assignment, references, submission, sandbox or ChosenSandbox(), key))
 
 
 def value(name: str, messages: tuple[Message, ...]) -> Value:
