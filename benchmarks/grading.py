@@ -40,7 +40,7 @@ from benchmarks.students import (
     released,
     solve,
 )
-from grading import expected
+from grading import checks_file, expected
 from grading.assignment import Assignment, load
 from grading.course import Course
 from grading.gradebook import GradebookWriter
@@ -90,8 +90,8 @@ def stock_course(root: Path, ours: Course, sandbox: Sandbox) -> Path:
                 salt=salt,
             )
     # nbgrader copies what lies beside the source to where a submission runs.
-    beside = root / "solutions" / NAME / expected.FILE_NAME
-    expected.write(beside, assignment=NAME, salt=salt, checks=checks)
+    beside = root / "solutions" / NAME / checks_file.FILE_NAME
+    checks_file.write(beside, assignment=NAME, salt=salt, checks=checks)
     run_in(root, "nbgrader", "generate_assignment", NAME, "--force")
     return root
 
