@@ -29,6 +29,7 @@ from grading.crew import Crew, Here
 from grading.draws import drawn, key, refuse_another_release
 from grading.grade import ALREADY, NOT_GRADED, Outcome, Status, grade, unshowable
 from grading.gradebook import GradebookError, GradebookWriter, checksums, refuse_id
+from grading.imports import imports_of
 from grading.journal import Journal
 from grading.misplaced import misplaced
 from grading.plain import one_line, printable
@@ -82,6 +83,7 @@ def autograde(
     only: Collection[str] | None = None,
     workers: int | None = None,
     cluster: str | None = None,
+    cold: bool = False,
     progress: Callable[[str], None] = _print,
 ) -> list[Line]:
     """Grade the submissions of one assignment and store what they came to.
@@ -96,6 +98,7 @@ def autograde(
         workers: How many run at once on this machine; one for each core if None.
         cluster: The address of a Dask scheduler, whose workers then grade; here only the solution
             is run.
+        cold: Start Python anew for each run, instead of forking it; behind the same walls.
         progress: Gets a line of text for each submission.
 
     Raises:
@@ -114,7 +117,8 @@ def autograde(
     cells = in_part.named_cells(assignment, only)
     key_of_seeds = secret_key(course.secret(), assignment.name)
     modules = [course.root / module for module in assignment.modules]
-    sandbox = Sandbox(modules=modules, limits=assignment.limits)
+    warm = None if cold else imports_of(assignment)
+    sandbox = Sandbox(modules=modules, limits=assignment.limits, warm=warm)
     count = workers or _cores()
     options = {"student": student_id, "force": force, "task": sorted(cells), "workers": count}
     with ExitStack() as stack:
@@ -141,6 +145,8 @@ def autograde(
             # Before anything takes long: whether the cluster can be used at all.
             connection = stack.enter_context(Cluster(cluster, progress)) if cluster else None
             writer.back_up(waiting, progress)
+            if not cold and (why := sandbox.get_ready()):
+                progress(f"Each run starts Python anew, which takes longer: {why}")
             progress(f"Running the solution of {name}, which says what is right.")
             students = [submission.student_id for submission in waiting]
             references = references_of(course, assignment, sandbox, students, count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import select
@@ -12,17 +13,22 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 from grading import guards, walls
 from grading.cores import Cores
 from grading.job import Ending, Limits, cell_name
 from grading.protocol import Reader
+from grading.warm import Warm, WarmError
 
 START_SECONDS = 300.0  # long, as no student's code runs yet: a busy machine is no failure
 _LOOK_SECONDS = 0.05  # how often memory, files and the clock are looked at
 _ERROR_BYTES = 4000
 _CPU_SIGNAL = 128 + signal.SIGXCPU
+_NEARLY = 0.1  # of computing: the kernel counts in hundredths, and not at once
 _CORES = Cores()
+# Stands behind the walls in place of Python, so that they stand when what was forked comes.
+_STAY = ("/bin/sh", "-c", "echo; read -r stay")
 
 
 class SandboxError(RuntimeError):
@@ -33,12 +39,18 @@ class Confined:
     """A Python process in a fresh sandbox, with one pipe out.
 
     ``arguments`` follow Python's name; the pipe's file descriptor is added to them. ``given`` is
-    what it reads from its standard input. Leaving the ``with`` block ends every process inside.
-    Raises SandboxError where bubblewrap fails.
+    what it reads from its standard input. With a ``warm`` process Python is not started: a fork of
+    that process goes into the sandbox. Leaving the ``with`` block ends every process inside.
+    Raises SandboxError where bubblewrap fails, and WarmError where nothing can be forked.
     """
 
     def __init__(
-        self, arguments: Sequence[str], given: bytes, modules: Sequence[Path], limits: Limits
+        self,
+        arguments: Sequence[str],
+        given: bytes,
+        modules: Sequence[Path],
+        limits: Limits,
+        warm: Warm | None = None,
     ) -> None:
         self._limits = limits
         self._errors = b""
@@ -49,7 +61,9 @@ class Confined:
                 self._guard = guards.memory_guard(limits.memory_bytes)
                 self._leaving.callback(self._guard.close)
                 self._core = self._leaving.enter_context(_CORES.one())
-                self._start(arguments, given, modules)
+                self._start(arguments, given, modules, warm)
+            except WarmError:
+                raise
             except OSError as error:
                 raise SandboxError(f"The sandbox did not start: {error}") from error
             on_failure.pop_all()
@@ -91,47 +105,87 @@ class Confined:
 
     # Starting
 
-    def _start(self, arguments: Sequence[str], given: bytes, modules: Sequence[Path]) -> None:
+    def _start(
+        self, arguments: Sequence[str], given: bytes, modules: Sequence[Path], warm: Warm | None
+    ) -> None:
         with contextlib.ExitStack() as handed_over:
             self._pipe, pipe = self._open_pipe(handed_over)
             self._stderr, stderr = self._open_pipe(handed_over)
             info, info_end = self._open_pipe(handed_over)
-            held, hold = os.pipe()
-            handed_over.callback(os.close, held)
-            release = self._leaving.enter_context(os.fdopen(hold, "wb"))
+            here, here_end = self._open_pipe(handed_over)
+            held, release = self._hold_back(handed_over)
+            stay, _ = self._hold_back(handed_over)
             seccomp = _memory_file(walls.seccomp_filter(), handed_over)
-            words = [
-                *self._guard.prefix(),
-                *walls.command(modules, self._limits, info=info_end, hold=held, seccomp=seccomp),
-                *(str(walls.python()), "-I", "-S", "-B", *arguments, str(pipe)),
-            ]
+            given_file = _memory_file(given, handed_over)
+            user, limits = walls.fresh_user(), self._limits
+            if warm is not None:
+                limits = dataclasses.replace(limits, processes=limits.processes + 1)
+            words = walls.command(modules, limits, user, info=info_end, hold=held, seccomp=seccomp)
+            if warm is None:
+                words += [str(walls.python()), "-I", "-S", "-B", *arguments, str(pipe)]
+            else:
+                words += _STAY
+                if warm.user_namespace is not None:
+                    words = walls.inside_user_namespace(warm.user_namespace) + words
             process = subprocess.Popen(
-                words,
-                stdin=_memory_file(given, handed_over),
-                stdout=subprocess.DEVNULL,
+                [*self._guard.prefix(), *words],
+                stdin=given_file if warm is None else stay,
+                stdout=subprocess.DEVNULL if warm is None else here_end,
                 stderr=stderr,
-                pass_fds=(pipe, info_end, held, seccomp),
+                pass_fds=_known(
+                    pipe, info_end, held, seccomp, warm.user_namespace if warm else None
+                ),
                 env={},
                 cwd="/",
                 umask=0o022,  # bwrap makes folders that the user inside must be able to enter
                 start_new_session=True,  # Ctrl-C is for the grader
             )
-        self._process = process
-        self._leaving.callback(self._end_process)
-        self._exit = self._open(os.pidfd_open(process.pid))
-        self._first = self._find_first(info)
-        try:
-            self._first_exit = self._open(os.pidfd_open(self._first))
-        except ProcessLookupError:
-            raise SandboxError(self._why_not_started()) from None
-        if _parent(self._first) != process.pid:
-            raise SandboxError(self._why_not_started())
-        # All processes inside live in a namespace of their own, which ends with its first one.
-        self._leaving.callback(self._end_all)
-        with contextlib.suppress(ProcessLookupError):  # it ended, and what it said is told later
-            os.sched_setaffinity(self._first, {self._core})  # all that it starts will inherit it
-        # Only now may it go on: otherwise a short run could be over before it was looked at.
-        release.close()
+            self._process = process
+            self._leaving.callback(self._end_process)
+            self._exit = self._open(os.pidfd_open(process.pid))
+            self._first = self._find_first(info)
+            try:
+                self._first_exit = self._open(os.pidfd_open(self._first))
+            except ProcessLookupError:
+                raise SandboxError(self._why_not_started()) from None
+            if _parent(self._first) != process.pid:
+                raise SandboxError(self._why_not_started())
+            # All processes inside live in a namespace of their own, which ends with its first one.
+            self._leaving.callback(self._end_all)
+            with contextlib.suppress(ProcessLookupError):  # it ended: what it said is told later
+                os.sched_setaffinity(self._first, {self._core})  # all that it starts inherits it
+            # Only now may it go on: otherwise a short run could be over before it was looked at.
+            release.close()
+            if warm is not None:
+                self._wait_for(here)
+                about = {
+                    "core": self._core,
+                    "user": user,
+                    "limits": walls.process_limits(limits),
+                    "seccomp": walls.seccomp_filter().hex(),
+                }
+                with contextlib.closing(warm.fork()) as fork:
+                    self._guard.take(fork.process)
+                    inside = (self._first_exit, pipe, stderr, given_file)
+                    self._exit = self._open(fork.enter(about, inside))
+
+    def _wait_for(self, here: int) -> None:
+        """Wait until a program stands behind all walls and says so."""
+        deadline = time.monotonic() + START_SECONDS
+        poll = self._poll(here, self._exit)
+        while time.monotonic() < deadline:
+            ready = [descriptor for descriptor, _ in poll.poll(1000)]
+            if here in ready and _read(here):
+                return
+            if self._exit in ready:
+                break
+        raise SandboxError(self._why_not_started())
+
+    def _hold_back(self, handed_over: contextlib.ExitStack) -> tuple[int, BinaryIO]:
+        """Give a descriptor on which nothing comes until the other end is closed."""
+        held, hold = os.pipe()
+        handed_over.callback(os.close, held)
+        return held, self._leaving.enter_context(os.fdopen(hold, "wb"))
 
     def _open(self, descriptor: int) -> int:
         self._leaving.callback(os.close, descriptor)
@@ -241,6 +295,10 @@ class Confined:
         """Read what was still in the pipe when the process ended, or closed it."""
         used_up = self._used_up(reader)
         self._poll(self._exit).poll(1000)  # for its exit status, unless it only closed the pipe
+        # Of a forked process nobody hears the status, but what it computed is still counted: at
+        # the second look, where it was buried in the middle of the first.
+        computed = max(guards.computed(self._first) for _ in range(2))
+        spent = computed > self._limits.cpu_seconds - _NEARLY
         self._end_all()
         while not reader.flaw and not reader.finished and (data := _read(self._pipe)):
             reader.feed(data)
@@ -249,7 +307,7 @@ class Confined:
             return "finished", ""
         if used_up is not None:
             return used_up
-        if self._process.wait() == _CPU_SIGNAL:
+        if spent or self._process.wait() == _CPU_SIGNAL:
             return self._computed_too_long(reader)
         if reader.flaw:
             return self._malformed(reader)
@@ -269,6 +327,10 @@ class Confined:
         self._poll(self._first_exit).poll(1000 * START_SECONDS)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(2)  # so that bwrap itself can bury its child
+
+
+def _known(*descriptors: int | None) -> tuple[int, ...]:
+    return tuple(descriptor for descriptor in descriptors if descriptor is not None)
 
 
 def _memory_file(content: bytes, handed_over: contextlib.ExitStack) -> int:

@@ -24,6 +24,9 @@ class Guard(Protocol):
     def prefix(self) -> list[str]:
         """Give the words that go before the command, so that it starts under the guard."""
 
+    def take(self, process: int) -> None:
+        """Take a process that was started elsewhere, with all that it will start."""
+
     def exceeded(self, process: int) -> bool:
         """Say whether the sandbox whose first process this is used more than it may."""
 
@@ -69,6 +72,10 @@ class CgroupGuard:
         enter = 'echo 0 > "$0" && exec "$@"'
         return ["/bin/sh", "-c", enter, str(self._folder / "cgroup.procs")]
 
+    def take(self, process: int) -> None:
+        """Move a process into the cgroup."""
+        (self._folder / "cgroup.procs").write_text(str(process))
+
     def exceeded(self, process: int) -> bool:
         """Say whether the kernel ended a process for want of memory."""
         for line in self._events.read_text().splitlines():
@@ -98,6 +105,9 @@ class WatchingGuard:
     def prefix(self) -> list[str]:
         """Give nothing: the guard watches from outside."""
         return []
+
+    def take(self, process: int) -> None:
+        """Do nothing: what the sandbox's first process has below it is looked at anyway."""
 
     def exceeded(self, process: int) -> bool:
         """Add up the resident memory, and count shared pages once where that matters."""

@@ -79,7 +79,8 @@ def reference(
     for job, checks, what in ((job_a, visible, "released"), (job_b, hidden, "hidden")):
         # The solution's outputs hold no secret, and say what went wrong.
         job = dataclasses.replace(job, outputs=True)
-        first, again = sandbox.run(job), sandbox.run(job)
+        # The second starts Python anew, so that what hangs on the one that others share is noticed.
+        first, again = sandbox.run(job), sandbox.run(job, cold=True)
         where = f"notebook {notebook.id}, solution with the {what} tests"
         where += with_options(assignment, draws)
         flaws = _flaws(where, first, checks) or [

@@ -148,24 +148,37 @@ class Clock:
             raise self._error(f"this cell ran longer than {seconds:g} seconds")
 
 
+class Ready:
+    """What can be made ready before it is known what runs: the shell, and where its outputs go."""
+
+    def __init__(self) -> None:
+        from grading import check  # noqa: F401  # a test cell imports it
+        from grading.shell import Outputs, Shell
+
+        self.outputs = Outputs()
+        self.shell: Shell = Shell.instance(outputs=self.outputs)
+
+
 def main() -> None:
-    """Run the job."""
+    """Run the job that standard input holds."""
     # Python starts without its own search for packages, which would follow .pth files.
     sys.path += os.environ["PYTHONPATH"].split(":")
     job = json.load(sys.stdin.buffer)
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
     if job["disturb"] is not None:
         os.environ.update(TWO_THREADS)  # NumPy and torch look there when they are loaded.
+    run(job, int(sys.argv[1]), Ready())
 
+
+def run(job: Mapping[str, Any], pipe: int, ready: Ready) -> None:
+    """Run a job, tell of it by the pipe, and end the process."""
     from grading.check import CellTimeout, start_grading
-    from grading.shell import Outputs, Shell, Stream
+    from grading.shell import Stream
 
-    channel = Channel(int(sys.argv[1]))
-    outputs = Outputs(
-        channel.output if job["outputs"] else lambda output: None, job["output_bytes"]
-    )
-    shell = Shell.instance(outputs=outputs)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    channel = Channel(pipe)
+    outputs, shell = ready.outputs, ready.shell
+    outputs.connect(channel.output if job["outputs"] else lambda output: None, job["output_bytes"])
     clock = Clock(
         job["cell_seconds"],
         job["most_cell_seconds"],

@@ -16,7 +16,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from grading import guards, walls
@@ -24,21 +24,31 @@ from grading.confined import Confined, SandboxError
 from grading.cores import Kind, Turns
 from grading.job import PATIENCE, Job, Limits, Run, cell_name, files_flaw
 from grading.protocol import Reader
+from grading.warm import SHARED, Warm, WarmError
 
 __all__ = ["Sandbox", "SandboxError", "missing_walls"]
 
 _USUAL_LIMITS = Limits()
 _TURNS = Turns()
+_PATIENCE = 3  # warm processes that a sandbox may lose before it does without
 
 
 class Sandbox:
     """Runs jobs, each in a fresh sandbox that is gone afterwards with all its processes.
 
-    ``modules`` are package folders to show inside beside the installed packages. Raises
-    SandboxError where a wall is missing.
+    ``modules`` are package folders to show inside beside the installed packages. With ``warm``
+    a run is forked from a process that has imported the modules it names, instead of starting
+    Python; behind the same walls, and where that does not work, cold. Raises SandboxError where a
+    wall is missing.
     """
 
-    def __init__(self, *, modules: Sequence[Path] = (), limits: Limits = _USUAL_LIMITS) -> None:
+    def __init__(
+        self,
+        *,
+        modules: Sequence[Path] = (),
+        limits: Limits = _USUAL_LIMITS,
+        warm: Iterable[str] | None = None,
+    ) -> None:
         if missing := missing_walls():
             raise SandboxError("\n".join(missing))
         for module in modules:
@@ -46,13 +56,18 @@ class Sandbox:
                 raise SandboxError(f"There is no package folder {module} to show in the sandbox.")
         self._modules = tuple(modules)
         self._limits = limits
+        self._imports = None if warm is None else tuple(dict.fromkeys(warm))
+        self.why_cold = "" if warm is not None else "it was asked for"
+        self._kept: Warm | None = None
+        self._failures = 0
 
-    def run(self, job: Job, *, alone: bool = False) -> Run:
+    def run(self, job: Job, *, alone: bool = False, cold: bool = False) -> Run:
         """Run a job's cells in order; may be called from several threads at once.
 
         A job with a key waits until no job without one runs in this process, and the other way
         round. With ``alone`` it waits until no other run goes, and holds new ones back: what takes
-        too long even so was not kept waiting by another student's code.
+        too long even so was not kept waiting by another student's code. With ``cold`` this run
+        starts Python also in a warm sandbox.
 
         Raises ValueError for a job that cannot be laid into a sandbox (ask `files_flaw` before),
         and SandboxError when the runner does not start. Whatever the cells do, a Run comes back.
@@ -61,12 +76,43 @@ class Sandbox:
         reader = Reader(job, self._limits)
         given = _as_json(job, self._limits)
         kind: Kind = "alone" if alone else "secret" if job.key else "shown"
-        with (
-            _TURNS.turn(kind),
-            Confined([walls.RUNNER], given, self._modules, self._limits) as confined,
-        ):
+        # Libraries read the number of threads when they are loaded: too early in a warm process.
+        warm = None if cold or job.disturb is not None else self._warm()
+        with _TURNS.turn(kind), self._confined(given, warm) as confined:
             ended, reason = confined.follow(reader)
         return reader.run(ended, reason)
+
+    def get_ready(self) -> str:
+        """Start what runs are forked from; say why they will start cold, "" if they will not."""
+        self._warm()
+        return self.why_cold
+
+    def _warm(self) -> Warm | None:
+        if self.why_cold:
+            return None
+        assert self._imports is not None
+        try:
+            _find_warm_walls()
+            # The same words start the same process, so several sandboxes share one.
+            kept = self._kept or SHARED.get(self._modules, self._imports, self._limits)
+        except (OSError, SandboxError) as error:
+            self.why_cold = str(error)
+            return None
+        self._kept = kept
+        return kept
+
+    def _confined(self, given: bytes, warm: Warm | None) -> Confined:
+        words = [walls.RUNNER]
+        if warm is not None:
+            try:
+                return Confined(words, given, self._modules, self._limits, warm)
+            except WarmError as error:
+                self._kept = None
+                SHARED.forget(warm)
+                self._failures += 1
+                if self._failures == _PATIENCE:
+                    self.why_cold = str(error)
+        return Confined(words, given, self._modules, self._limits)
 
     def digest(self) -> str:
         """Give a text that changes with Python, the packages, the modules, or the limits."""
@@ -164,10 +210,18 @@ os.write(int(sys.argv[1]), ("; ".join(flaws) or "all walls stand").encode())
 """
 
 
-def _try_walls() -> list[str]:
+@functools.cache  # of success only
+def _find_warm_walls() -> None:
+    """Raise SandboxError unless a forked process stands behind all walls."""
+    if flaws := _try_walls(SHARED.get((), (), _USUAL_LIMITS)):
+        raise SandboxError(" ".join(flaws))
+
+
+def _try_walls(warm: Warm | None = None) -> list[str]:
     program = f"SIZE = {_USUAL_LIMITS.disk_bytes}\n{_TRY}"
+    given = b"" if warm is None else json.dumps({"program": program}).encode()
     try:
-        with Confined(["-c", program], b"", (), _USUAL_LIMITS) as confined:
+        with Confined(["-c", program], given, (), _USUAL_LIMITS, warm) as confined:
             said, errors = confined.said()
     except SandboxError as error:
         said, errors = "", str(error)

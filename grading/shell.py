@@ -31,17 +31,23 @@ MAX_ERROR_CHARACTERS = 20_000
 class Outputs:
     """What the running cell shows, as nbformat 4 outputs, cut at a number of bytes.
 
-    ``send`` takes each output. Printed text waits a little, so that it goes in larger pieces.
+    Printed text waits a little, so that it goes in larger pieces.
     """
 
-    def __init__(self, send: Callable[[dict[str, Any]], None], room: int) -> None:
-        self._send = send
-        self._whole_room = room
+    def __init__(self) -> None:
+        self._send: Callable[[dict[str, Any]], None] = lambda output: None
+        self._whole_room = 0
         self._lock = threading.RLock()
         self._waiting: list[str] = []
         self._characters = 0
         self._stream = "stdout"
         self._last_flush = 0.0
+        self.begin()
+
+    def connect(self, send: Callable[[dict[str, Any]], None], room: int) -> None:
+        """Say who takes each output, and how many bytes of a cell's outputs."""
+        self._send = send
+        self._whole_room = room
         self.begin()
 
     def begin(self) -> None:

@@ -32,10 +32,12 @@ INSIDE_FILES = (
     "expected.py",
     "values.py",
     "variants.py",
+    "forked.py",
     "runner.py",
     "shell.py",
 )
 RUNNER = "/inside/grading/runner.py"
+FORKED = "/inside/grading/forked.py"
 # Packages of this repository: even an installed copy is visible only to a task that names it.
 OWN_PACKAGES = ("mha_lib", "grading")
 
@@ -185,29 +187,59 @@ def python() -> Path:
 
 
 def command(
-    modules: Sequence[Path], limits: Limits, *, info: int, hold: int, seccomp: int
+    modules: Sequence[Path],
+    limits: Limits,
+    user: int | None,
+    *,
+    info: int,
+    hold: int,
+    seccomp: int,
 ) -> list[str]:
     """Give the words that start a program inside new walls; the program's own words follow.
 
-    ``info``, ``hold`` and ``seccomp`` are file descriptors. bwrap writes to the first who its
-    child is, and waits for the second to be closed before anything runs.
+    ``user`` is who it runs as: `fresh_user()`. ``info``, ``hold`` and ``seccomp`` are file
+    descriptors. bwrap writes to the first who its child is, and waits for the second to be closed
+    before anything runs.
     """
-    root = os.geteuid() == 0
     words = [_tool("bwrap"), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     words += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--info-fd", str(info), "--block-fd", str(hold)]
     words += ["--seccomp", str(seccomp)]
-    if root:
-        words += ["--cap-drop", "ALL"]
-        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
-            words += ["--cap-add", capability]
-    else:
+    if user is None:
         words += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
+    else:
+        words += _capabilities("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
     words += _environment(len(package_folders()))
     words += _mounts(modules, limits)
-    if root:
-        words += _become_nobody()
-    return words + _process_limits(limits)
+    if user is not None:
+        words += _become(user)
+    bounds = process_limits(limits).items()
+    return [*words, _tool("prlimit"), *(f"--{name}={soft}:{hard}" for name, (soft, hard) in bounds)]
+
+
+def warm_command(modules: Sequence[Path], limits: Limits) -> list[str]:
+    """Give the words that start the process which others are forked from.
+
+    It sees what a sandbox sees and runs no student's code. It keeps the rights to lead what it
+    forks into a sandbox, so it stays in the grader's own process namespace, and a sandbox of an
+    ordinary user is made inside its user namespace.
+    """
+    words = [_tool("bwrap"), "--new-session", "--hostname", "sandbox"]
+    words += ["--unshare-ipc", "--unshare-net", "--unshare-uts"]
+    if os.geteuid() != 0:
+        words += ["--unshare-user", "--uid", "0", "--gid", "0"]
+    names = ("SETUID", "SETGID", "SETPCAP", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE")
+    words += _capabilities(*(f"CAP_{name}" for name in names))
+    return [*words, *_environment(len(package_folders())), *_mounts(modules, limits)]
+
+
+def inside_user_namespace(namespace: int) -> list[str]:
+    """Give the words that go before a command which is to start in a user namespace."""
+    return [_tool("nsenter"), f"--user=/proc/self/fd/{namespace}", "--preserve-credentials"]
+
+
+def _capabilities(*names: str) -> list[str]:
+    return ["--cap-drop", "ALL", *(word for name in names for word in ("--cap-add", name))]
 
 
 def _tool(name: str) -> str:
@@ -314,30 +346,38 @@ def _hidden(trees: Iterable[Path]) -> Iterator[str]:
                 yield f"{inside}/{name}"
 
 
-def _become_nobody() -> list[str]:
-    """Give up root's rights for those of a user that nothing belongs to.
+def fresh_user() -> int | None:
+    """Choose whom a sandbox runs as: None where bwrap shows an ordinary user another number.
 
-    Each sandbox has a user of its own, as the kernel counts processes by user.
+    As root each sandbox has a user of its own, to whom nothing belongs, as the kernel counts
+    processes by user.
     """
+    if os.geteuid() != 0:
+        return None
     mapped = Path("/proc/self/uid_map").read_text().split()
     # In a container often only 65,536 users exist; the upper ones below belong to nobody.
     first, last = (1 << 30, (1 << 31) - 2) if int(mapped[2]) > 1 << 31 else (61184, 65519)
-    user = str(random.SystemRandom().randint(first, last))
-    words = [_tool("setpriv"), "--reuid", user, "--regid", user, "--clear-groups"]
+    return random.SystemRandom().randint(first, last)
+
+
+def _become(user: int) -> list[str]:
+    """Give up root's rights for those of a user."""
+    words = [_tool("setpriv"), "--reuid", str(user), "--regid", str(user), "--clear-groups"]
     return [*words, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
 
 
-def _process_limits(limits: Limits) -> list[str]:
+def process_limits(limits: Limits) -> dict[str, tuple[int, int]]:
+    """Give what each process may use, soft and hard, by the names that prlimit has for it."""
     values = {
         # Met before the whole sandbox's limit, by a MemoryError: it costs a cell and not the run.
         "data": limits.memory_bytes * 7 // 8,
         "nproc": limits.processes,
         "fsize": limits.file_bytes,
-        "cpu": f"{limits.cpu_seconds}:{limits.cpu_seconds + 1}",
         "nofile": 512,
         "stack": 8 << 20,
         "memlock": 64 << 10,
         "msgqueue": 0,
         "core": 0,
     }
-    return [_tool("prlimit"), *(f"--{name}={value}" for name, value in values.items())]
+    bounds = {name: (value, value) for name, value in values.items()}
+    return bounds | {"cpu": (limits.cpu_seconds, limits.cpu_seconds + 1)}

@@ -32,6 +32,11 @@ def add(commands: Commands) -> None:
         "--workers", type=_count, metavar="N", help="sandboxes at a time; else one for each core"
     )
     made.add_argument(
+        "--cold",
+        action="store_true",
+        help="start Python anew for each run; slower, behind the same walls",
+    )
+    made.add_argument(
         "--cluster",
         metavar="ADDRESS",
         help="grade on the workers of the Dask scheduler at tcp://HOST:PORT or tls://HOST:PORT; "
@@ -54,6 +59,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
         only=options.task,
         workers=options.workers,
         cluster=options.cluster,
+        cold=options.cold,
     )
     if not lines:
         print(f"Nothing to grade: no folder {course.submitted}/*/{options.name}")

@@ -60,7 +60,10 @@ class ChosenSandbox:
         self.messages, self.hidden = messages, hidden
         self.outputs, self.changes = outputs or {}, changes
 
-    def run(self, job: Job, *, alone: bool = False) -> Run:
+    def get_ready(self) -> str:
+        return ""
+
+    def run(self, job: Job, *, alone: bool = False, cold: bool = False) -> Run:
         states = self.hidden_states if job.key else self.states
         cells = {
             cell.id: CellRun(

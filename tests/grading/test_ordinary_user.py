@@ -50,14 +50,21 @@ only_as_root = pytest.mark.skipif(
 @pytest.mark.slow
 @only_as_root
 def test_the_main_walls_stand_without_root() -> None:
-    assert passed_as_nobody(*(f"::{name}" for name in MAIN_WALLS)) == len(MAIN_WALLS)
+    names = [f"{WALLS.name}::{name}" for name in MAIN_WALLS]
+    assert passed_as_nobody(*names) == 2 * len(MAIN_WALLS)  # cold and warm
 
 
 @only_as_root
 @pytest.mark.slow
 def test_all_walls_stand_without_root() -> None:
     functions = re.findall(r"^def test_", WALLS.read_text(encoding="utf-8"), re.MULTILINE)
-    assert passed_as_nobody("") >= len(functions)  # some have several parameters
+    assert passed_as_nobody(WALLS.name) >= 2 * len(functions)  # cold and warm
+
+
+@only_as_root
+@pytest.mark.slow
+def test_forked_runs_are_as_isolated_without_root() -> None:
+    assert passed_as_nobody("test_warm.py") > 5
 
 
 @pytest.mark.slow
@@ -69,12 +76,12 @@ def test_a_batch_is_graded_without_root() -> None:
 
 def passed_as_nobody(*tests: str) -> int:
     """Run tests of the walls as nobody and return how many passed, which must be all of them."""
-    repository, walls_file = open_to_all(REPOSITORY), open_to_all(WALLS)
+    repository, folder = open_to_all(REPOSITORY), open_to_all(WALLS.parent)
     with tempfile.TemporaryDirectory() as scratch:
         os.chown(scratch, NOBODY, NOBODY)
         settings = ["-q", "-p", "no:cacheprovider", "--noconftest"]
         settings += [f"--rootdir={repository}", f"--basetemp={scratch}/pytest"]
-        names = [f"{walls_file}{test}" for test in tests]
+        names = [str(folder / test) for test in tests]
         words = [*as_nobody(), "-m", "pytest", *settings, *names]
         environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": packages(repository)}
         environment["PYTHONDONTWRITEBYTECODE"] = "1"

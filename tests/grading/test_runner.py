@@ -299,7 +299,8 @@ def test_describe_names_an_exception_of_any_kind():
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_text_keeps_its_order_between_other_outputs(size):
     sent = []
-    outputs = Outputs(sent.append, 1 << 20)
+    outputs = Outputs()
+    outputs.connect(sent.append, 1 << 20)
     for number in range(3):
         outputs.write("stdout", f"{number}" * size)
         outputs.show({"text/plain": "shown", "text/html": "<b>"})

@@ -20,15 +20,30 @@ from grading import confined, guards, walls
 from grading import sandbox as sandbox_module
 from grading.cores import Cores, Turns
 from grading.job import MAX_FILES, Job, JobCell, Limits, cell_name, files_flaw
-from grading.sandbox import Sandbox, SandboxError, missing_walls
+from grading.sandbox import SandboxError, missing_walls
 
 REPOSITORY = Path(__file__).parents[2]
+WARM = {"cold": None, "warm": ()}
 SMALL = Limits(cell_seconds=5, seconds=60, memory_bytes=400 << 20, disk_bytes=8 << 20)
+
+
+@pytest.fixture(autouse=True, params=["cold", pytest.param("warm", marks=pytest.mark.slow)])
+def mode(request, monkeypatch):
+    """Whatever a sandbox holds against, it holds where it is forked from a warm process too."""
+    monkeypatch.setitem(WARM, "now", WARM[request.param])
+    return request.param
+
+
+def Sandbox(**settings):  # each in the mode that is tested
+    return sandbox_module.Sandbox(warm=WARM["now"], **settings)
 
 
 def run(*sources, limits=SMALL, modules=(), **job):
     cells = tuple(JobCell(f"c{number}", source) for number, source in enumerate(sources))
-    return Sandbox(limits=limits, modules=modules).run(Job(cells, **job))
+    sandbox = Sandbox(limits=limits, modules=modules)
+    result = sandbox.run(Job(cells, **job))
+    assert WARM["now"] is None or sandbox.why_cold == ""
+    return result
 
 
 def printed(source, **settings):
@@ -618,9 +633,12 @@ def test_a_python_that_ends_costs_its_cell_and_the_rest(source):
     assert [message.value for message in result.messages] == [1]
 
 
-def test_the_first_process_cannot_be_killed_from_inside():
+def test_the_first_process_cannot_be_killed_from_inside(mode):
+    # A warm run has a process beside it, which is its own and with which it would end.
+    everyone = ", -1" if mode == "cold" else ""
     result = run(
-        "import os\nfor process in (1, os.getppid(), -1):\n    try:\n        os.kill(process, 9)\n"
+        f"import os\nfor process in (1, os.getppid(){everyone}):\n"
+        "    try:\n        os.kill(process, 9)\n"
         "    except OSError:\n        pass",
         "'alive'",
     )
@@ -760,11 +778,13 @@ def test_a_wall_with_a_hole_is_found(untried):
     assert "not all walls stand: /dev/shm is unlimited" in sentence
 
 
-def test_a_runner_that_does_not_start_is_not_the_students_fault(monkeypatch):
-    sandbox = Sandbox(limits=SMALL)
+def test_a_runner_that_does_not_start_is_not_the_students_fault(mode, monkeypatch):
     monkeypatch.setattr(walls, "RUNNER", "/inside/grading/missing.py")
+    monkeypatch.setattr(walls, "FORKED", "/inside/grading/missing.py")
+    sandbox = sandbox_module.Sandbox(warm=None if mode == "cold" else ["nothing.of.that.name"])
     with pytest.raises(SandboxError, match="can't open file"):
         sandbox.run(Job((JobCell("a", "1"),)))
+    assert mode == "cold" or "can't open file" in sandbox.why_cold
 
 
 def test_a_module_that_is_not_there_is_refused(tmp_path):

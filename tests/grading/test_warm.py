@@ -1,0 +1,216 @@
+"""Runs forked from a warm process: as isolated as cold ones, and alike in all that can be asked."""
+
+import ast
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from grading import guards, walls
+from grading import sandbox as sandbox_module
+from grading.assignment import load
+from grading.imports import imports_of
+from grading.job import Job, JobCell, Limits
+from grading.sandbox import Sandbox
+from grading.warm import SHARED, Warm, WarmError
+from tests.grading.small_course import small_course
+
+SMALL = Limits(cell_seconds=10, seconds=60)
+
+
+def printed(sandbox, source):
+    result = sandbox.run(Job((JobCell("c0", source),)))
+    assert (result.ended, result.cells["c0"].state) == ("finished", "ok"), result
+    assert sandbox.why_cold in ("", "it was asked for")
+    return "".join(output["text"] for output in result.cells["c0"].outputs)
+
+
+@pytest.fixture(scope="module")
+def forking():
+    """A sandbox whose runs are forked; whoever asks finds its process ready."""
+    sandbox = Sandbox(limits=SMALL, warm=["decimal", "nothing.of.that.name"])
+    assert sandbox.get_ready() == ""
+    return sandbox
+
+
+@pytest.fixture
+def processes(forking):
+    """The one warm process that the runs of a test are forked from."""
+    return forking._kept
+
+
+# What a process can be asked about itself. Names of namespaces differ between any two runs.
+ABOUT = r"""
+import os, re, resource, signal, sys
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+for name in ("Umask", "PPid", "TracerPid", "Groups", "Threads", "SigPnd", "SigBlk", "SigIgn",
+             "SigCgt", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp",
+             "Seccomp_filters"):
+    print(name, status[name].strip())
+print(sorted(os.environ.items()), os.getcwd(), os.readlink("/proc/self/root"))
+print(os.getuid() == os.geteuid() == os.stat("/proc/self/environ").st_uid, os.getuid() > 0)
+print(sorted(sorted(line.split()[3:5]) for line in open("/proc/self/mountinfo")))
+print([resource.getrlimit(limit) for name, limit in sorted(vars(resource).items())
+       if name.startswith("RLIMIT_") and name != "RLIMIT_NPROC"])
+here = os.getpid()
+print(os.getsid(0) == os.getpgrp() == here if STARTED else os.getpgrp() == os.getsid(0))
+pipes = {name: os.readlink("/proc/self/fd/" + name).partition(":")[0]
+         for name in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + name)}
+print(sorted(pipes.values()))
+rights = [line.split()[1] for line in open("/proc/self/maps")]
+print([each for each in rights if "w" in each and "s" in each])
+print(sys.argv, sys.path, sys.flags, sys.executable, os.path.exists(sys.executable))
+print(sorted(os.listdir("/proc/self/task")) == [str(here)], open("/proc/self/oom_score_adj").read())
+print(open("/proc/self/cgroup").read().count("grading"), os.nice(0), os.sched_getscheduler(0))
+print(signal.getsignal(signal.SIGCHLD), signal.getitimer(signal.ITIMER_PROF), __name__)
+print(sorted(os.path.join(top, name) for place in ("/tmp", "/home", "/dev/shm")
+             for top, folders, files in os.walk(place) for name in folders + files))
+"""
+
+
+def test_a_forked_run_is_told_the_same_about_itself_as_a_cold_one(forking):
+    cold = printed(Sandbox(limits=SMALL), ABOUT.replace("STARTED", "False")).splitlines()
+    here = printed(forking, ABOUT.replace("STARTED", "True")).splitlines()
+    for one, other in zip(cold, here, strict=True):
+        assert other == one
+
+
+@pytest.mark.slow
+def test_every_namespace_is_the_runs_own(forking, processes):
+    source = """
+import os, time
+print({name: os.readlink("/proc/self/ns/" + name) for name in os.listdir("/proc/self/ns")})
+time.sleep(0.5)
+"""
+    with ThreadPoolExecutor(2) as pool:  # side by side: what ended may leave its number to others
+        one, other = map(ast.literal_eval, pool.map(printed, [forking] * 2, [source] * 2))
+    place = Path(f"/proc/{processes.process}/ns")
+    ahead = {entry.name: str(entry.readlink()) for entry in place.iterdir()}
+    own = {"mnt", "pid", "pid_for_children", "net", "ipc", "uts"}
+    if os.geteuid() == 0:
+        own |= {"cgroup"} if guards.cgroup_parent() else set()
+    else:
+        own |= {"user"}
+    assert [name for name in own if len({one[name], other[name], ahead[name]}) < 3] == []
+
+
+def test_two_runs_share_no_chance_and_no_change(forking):
+    source = """
+import decimal, os, random
+import numpy as np
+print(random.random(), np.random.rand(), os.urandom(4))
+print(getattr(decimal, "left", "nothing"), os.listdir("."), os.environ.get("LEFT"))
+decimal.left = os.environ["LEFT"] = "something"
+open("left", "w").close()
+"""
+    one, other = (printed(forking, source).splitlines() for _ in range(2))
+    assert one[0] != other[0]
+    assert one[1] == other[1] == "nothing [] None"
+
+
+def test_no_run_can_harm_the_process_it_is_forked_from(forking, processes):
+    source = """
+import os, signal
+for process in (*range(2, 40), *range(PID - 3, PID + 4), os.getppid()):
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        if process not in (os.getpid(), 2, 3):
+            try:
+                os.kill(process, number)
+                print("reached", process)
+            except OSError:
+                pass
+print([name for name in os.listdir("/proc") if name.isdecimal() and int(name) > 9])
+for descriptor in range(64):
+    try:
+        if "socket" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            print("a socket", descriptor)
+    except OSError:
+        pass
+"""
+    source = source.replace("PID", str(processes.process))
+    assert printed(forking, source) == "[]\n"
+    assert forking._kept is processes
+    assert processes._process.poll() is None
+
+
+@pytest.mark.slow
+def test_forks_that_flood_kill_or_hang_leave_it_and_others_alone(forking, processes):
+    limits = Limits(cell_seconds=2, seconds=3)
+    hostile = Sandbox(limits=limits, warm=["decimal", "nothing.of.that.name"])
+    bad = (
+        "import os\nwhile True:\n    os.fork()",
+        "import os\nos.kill(-1, 9)",
+        "import os\nwhile True: os.write(1, b'x' * 9999); print('y' * 9999)",
+    )
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(hostile.run, Job((JobCell("c0", each),))) for each in bad]
+        honest = [pool.submit(printed, forking, "print('here')") for _ in range(3)]
+        assert {each.result() for each in honest} == {"here\n"}
+        ends = [each.result().ended for each in waiting]
+    assert ends[0] == ends[2] == "timed out", ends
+    assert forking._kept is processes
+    assert processes._process.poll() is None
+
+
+@pytest.mark.slow
+def test_a_process_that_ended_is_replaced_and_the_run_is_made_cold():
+    sandbox = Sandbox(limits=SMALL, warm=["fractions"])
+    assert sandbox.get_ready() == ""
+    first = sandbox._kept
+    first._process.kill()
+    first._process.wait()
+    assert printed(sandbox, "print(1)") == "1\n"
+    assert printed(sandbox, "print(2)") == "2\n"
+    assert sandbox._kept is not first
+    SHARED.forget(sandbox._kept)
+
+
+@pytest.mark.slow
+def test_what_cannot_be_forked_is_run_cold_and_says_why(tmp_path, monkeypatch):
+    module = tmp_path / "threads"
+    module.mkdir()
+    text = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()"
+    (module / "__init__.py").write_text(text)
+    tmp_path.chmod(0o755)
+    sandbox = Sandbox(limits=SMALL, modules=[module], warm=["threads"])
+    assert sandbox.get_ready() == "an import started 1 threads"
+    result = sandbox.run(Job((JobCell("c0", "print('here')"),)))
+    assert result.ended == "finished"
+
+
+@pytest.mark.slow
+def test_a_fork_that_would_keep_rights_runs_nothing(monkeypatch):
+    """The walls are tried by a forked process too before any student's code is."""
+    sandbox_module._find_warm_walls.cache_clear()
+    steps = b"\x06\x00\x00\x00\x00\x00\xff\x7f"
+    monkeypatch.setattr(walls, "seccomp_filter", lambda: steps)
+    sandbox = Sandbox.__new__(Sandbox)
+    sandbox._modules, sandbox._limits, sandbox._imports = (), SMALL, ()
+    sandbox.why_cold, sandbox._kept, sandbox._failures = "", None, 0
+    assert "forbidden system calls work" in sandbox.get_ready()
+    sandbox_module._find_warm_walls.cache_clear()
+
+
+@pytest.mark.slow
+def test_what_every_submission_imports_is_imported_ahead(tmp_path):
+    course = small_course(tmp_path)
+    path = course.root / "solutions" / "tiny" / "tiny.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    given = nbformat.v4.new_code_cell("%matplotlib inline\nimport decimal as d, json.decoder\n!ls")
+    notebook.cells.insert(1, given)
+    answer = next(cell for cell in notebook.cells if "BEGIN SOLUTION" in cell.source)
+    answer.source = "import fractions\n" + answer.source
+    nbformat.write(notebook, path)
+    names = imports_of(load(course, "tiny"))
+    assert {"decimal", "json.decoder"} <= set(names)
+    assert "fractions" not in names
+
+
+@pytest.mark.slow
+def test_a_warm_process_that_is_closed_says_so():
+    process = Warm((), (), SMALL)
+    process.close()
+    with pytest.raises(WarmError, match="has ended"):
+        process.fork()
