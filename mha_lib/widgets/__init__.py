@@ -23,6 +23,7 @@ from mha_lib.widgets.mask_painter import MaskPainter
 from mha_lib.widgets.patch_attention import PatchAttention
 from mha_lib.widgets.qkv_by_hand import QkvByHand
 from mha_lib.widgets.quiz import quiz
+from mha_lib.widgets.real_heads import RealHeads
 from mha_lib.widgets.score_stepper import ScoreStepper
 from mha_lib.widgets.shape_stepper import ShapeStepper
 from mha_lib.widgets.soft_lookup import SoftLookup
@@ -42,6 +43,7 @@ __all__ = [
     "MaskPainter",
     "PatchAttention",
     "QkvByHand",
+    "RealHeads",
     "ScoreStepper",
     "ShapeStepper",
     "SoftLookup",

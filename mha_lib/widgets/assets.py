@@ -154,6 +154,35 @@ def _catalogue(folder: str, language: str, prefix: str = "") -> dict[str, Any]:
     return catalogue
 
 
+@cache
+def real_heads() -> dict[str, Any]:
+    """Return what `python -m mha_lib.pretrained export` wrote: models, scores, sentences.
+
+    >>> list(real_heads())
+    ['date', 'models']
+    """
+    path = _FILES / "data" / "real_heads.json"
+    held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return held
+
+
+def data_files() -> dict[str, Any]:
+    """Return the data that demos ask for once they come into view, in parts: {name: data}.
+
+    A part for each model, its scores; and for each of its sentences, MODEL.SENTENCE, the
+    weights. So a reader loads what is looked at.
+
+    >>> list(data_files())[:2]
+    ['all-MiniLM-L6-v2', 'all-MiniLM-L6-v2.cat-mat']
+    """
+    parts: dict[str, Any] = {}
+    for name, model in real_heads()["models"].items():
+        parts[name] = model["measured"]
+        for sentence in model["sentences"]:
+            parts[f"{name}.{sentence['name']}"] = sentence["weights"]
+    return parts
+
+
 def site_assets() -> dict[str, str]:
     """Return what the built site must serve under `_static/`: {relative path: text}.
 
@@ -173,6 +202,8 @@ def site_assets() -> dict[str, str]:
     for name in (*strings("en"), *(f"quiz-{quiz}" for quiz in quiz_names())):
         for language in LANGUAGES:
             assets[f"mha/{name}.{language}.js"] = _call("addTexts", texts((name,), language))
+    for name, data in data_files().items():
+        assets[f"mha/data/{name}.js"] = _call("addData", name, data)
     return assets
 
 

@@ -18,6 +18,8 @@ window.mha ??= (() => {
   const addresses = new Map();
   /** @type {Map<string, Promise<void>>} */
   const scripts = new Map();
+  /** What demos have asked for by name, too large to travel with the page. @type {Map<string, any>} */
+  const data = new Map();
   /** Every text that has arrived, by section: a demo's strings, a quiz, the loader's own. */
   const texts = {};
 
@@ -31,6 +33,11 @@ window.mha ??= (() => {
     Object.assign(texts, sections);
   }
 
+  /** Called by each data file's script. */
+  function addData(name, value) {
+    data.set(name, value);
+  }
+
   function loadScript(file) {
     if (!scripts.has(file)) {
       scripts.set(
@@ -39,7 +46,10 @@ window.mha ??= (() => {
           const script = document.createElement("script");
           script.src = folder + file;
           script.onload = () => resolve();
-          script.onerror = () => reject(new Error(`${file} did not load`));
+          script.onerror = () => {
+            scripts.delete(file); // so that it can be asked for again
+            reject(new Error(`${file} did not load`));
+          };
           document.head.append(script);
         }),
       );
@@ -74,7 +84,15 @@ window.mha ??= (() => {
     return texts;
   }
 
-  /** The part of anywidget's model that demos use, computing by itself. */
+  async function loadData(name) {
+    await loadScript(`data/${name}.js`);
+    return data.get(name);
+  }
+
+  /**
+   * The part of anywidget's model that demos use, computing by itself. In Jupyter nothing needs
+   * to be loaded, and there is no `load`.
+   */
   class StaticModel {
     #state;
     #compute;
@@ -106,6 +124,10 @@ window.mha ??= (() => {
 
     off(event, listener) {
       this.#listeners.get(event)?.delete(listener);
+    }
+
+    load(name) {
+      return loadData(name);
     }
 
     #tell(name) {
@@ -189,5 +211,5 @@ window.mha ??= (() => {
     else nearWindow.observe(element);
   }
 
-  return { register, addTexts, load, mount };
+  return { register, addTexts, addData, load, mount };
 })();
