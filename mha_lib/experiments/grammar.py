@@ -122,13 +122,23 @@ class GrammarModel(nn.Module):
         num_heads: How many heads, h.
         embed_dim: Width of a token, d_model.
         head_dim: Width of a head; embed_dim / num_heads unless given.
+        unit_variance: Whether the numbers of queries and keys start with variance 1, so that a
+            score's variance is d_k before it is scaled (Vaswani et al. 2017); else with 1/3, and
+            a score's variance is d_k / 9.
 
     >>> model = GrammarModel(num_heads=3)
     >>> sum(p.numel() for p in model.parameters())  # the same for every number of heads
     16608
     """
 
-    def __init__(self, num_heads: int, *, embed_dim: int = 48, head_dim: int | None = None) -> None:
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        embed_dim: int = 48,
+        head_dim: int | None = None,
+        unit_variance: bool = False,
+    ) -> None:
         super().__init__()
         self.word = nn.Embedding(WORDS, embed_dim)
         self.marker = nn.Embedding(LENGTH, embed_dim)
@@ -137,6 +147,9 @@ class GrammarModel(nn.Module):
             nn.init.normal_(table.weight, std=0.6)
         self.norm = nn.LayerNorm(embed_dim)
         self.attention = MultiHeadAttention(embed_dim, num_heads, head_dim=head_dim)
+        if unit_variance:  # a LayerNorm comes before, so that its inputs have variance 1
+            for projection in (self.attention.q_proj, self.attention.k_proj):
+                nn.init.normal_(projection.weight, std=embed_dim**-0.5)
         self.last_norm = nn.LayerNorm(embed_dim)
         self.head = nn.Linear(embed_dim, len(RELATIONS) * WORDS)
 
@@ -181,6 +194,7 @@ def train_grammar(
     embed_dim: int = 48,
     head_dim: int | None = None,
     scaled: bool = True,
+    unit_variance: bool = False,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> tuple[GrammarModel, Way]:
@@ -190,7 +204,7 @@ def train_grammar(
         num_heads: How many heads.
         seed: Decides the weights at the start and all sentences.
         steps: How many batches of 64 sentences.
-        embed_dim, head_dim: See `GrammarModel`.
+        embed_dim, head_dim, unit_variance: See `GrammarModel`.
         scaled: See `GrammarModel.forward`.
         device: "cuda" trains on a GPU.
         progress: See `train`.
@@ -203,7 +217,9 @@ def train_grammar(
     (3, [])
     """
     with seeded(seed) as generator:
-        model = GrammarModel(num_heads, embed_dim=embed_dim, head_dim=head_dim).to(device)
+        model = GrammarModel(
+            num_heads, embed_dim=embed_dim, head_dim=head_dim, unit_variance=unit_variance
+        ).to(device)
 
         def loss() -> Tensor:
             sentences = Sentences(*(each.to(device) for each in draw(64, generator)))

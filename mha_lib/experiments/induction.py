@@ -98,10 +98,11 @@ class CopyModel(nn.Module):
 class HeadScores(NamedTuple):
     """What each head of each layer does, (layers, h), as mean weights from 0 to 1.
 
-    `previous` is the weight on the token before. `induction` is the weight on the token after
-    the last place of the same letter: the least of three periods, since at a single period a
-    head that looks a fixed way back would get it too. `accuracy` is the model's own, where the
-    next letter can be known.
+    `previous` is the weight on the token before. `induction` is how much more weight the token
+    after the last place of the same letter gets than whatever stands as far back in sequences of
+    other periods: so a head that looks a fixed way back, or spreads its weight over all places
+    that could be meant, has about 0. It is the least of several periods. `accuracy` is the
+    model's own, where the next letter can be known.
 
     >>> HeadScores([[0.9, 0.1], [0.2, 0.1]], [[0.0, 0.1], [0.8, 0.1]], 1.0).induction[1][0]
     0.8
@@ -122,33 +123,43 @@ def head_scores(
         model: What is measured.
         count: How many sequences for each period.
         seed: Which ones.
-        periods: How long the patterns are. With one period alone, `induction` lies about a head
-            that looks a fixed way back.
+        periods: How long the patterns are. With one period alone there is nothing to compare with,
+            and `induction` lies: a head that looks that far back whatever stands there gets 1.
 
     >>> len(head_scores(CopyModel(num_layers=1), count=2).previous)
     1
     """
     generator = torch.Generator().manual_seed(seed)
     device = model.head.weight.device
-    previous, induction, right, asked = [], [], 0.0, 0
+    previous, maps, right, asked = [], [], 0.0, 0
     with torch.no_grad(), traced(model) as traces:
         for period in periods:
             tokens = draw(count, generator, period).tokens.to(device)
             logits = model(tokens[:, :-1])  # (B, LENGTH, V)
-            # The queries of the second round, each with its letter in the first.
-            at = torch.arange(period + 1, min(2 * period, LENGTH - 1))  # (n)
-            after = at - period + 1  # (n), where the first round went on
             weights = torch.stack([trace.weights.mean(dim=0) for trace in traces.values()])
-            induction.append(weights[:, :, at, after].mean(dim=-1))  # (layers, h)
+            maps.append(weights)  # (layers, h, LENGTH, LENGTH)
             later = torch.arange(1, LENGTH)
             previous.append(weights[:, :, later, later - 1].mean(dim=-1))  # (layers, h)
+            at = _second_round(period)  # (n)
             right += float((logits[:, at].argmax(dim=-1) == tokens[:, at + 1]).sum())
             asked += count * len(at)
+    induction = []
+    for period, weights in zip(periods, maps, strict=True):
+        at = _second_round(period)  # (n)
+        after = at - period + 1  # (n), where the first round went on
+        here = weights[:, :, at, after].mean(dim=-1)  # (layers, h)
+        others = [w[:, :, at, after].mean(dim=-1) for w in maps if w is not weights]
+        induction.append(here - torch.stack(others).mean(dim=0) if others else here)
     return HeadScores(
         torch.stack(previous).mean(dim=0).tolist(),
         torch.stack(induction).amin(dim=0).tolist(),
         right / asked,
     )
+
+
+def _second_round(period: int) -> Tensor:
+    """Return the queries whose letter has stood there before, with what came after it."""
+    return torch.arange(period + 1, min(2 * period, LENGTH - 1))
 
 
 def train_copying(

@@ -1,8 +1,10 @@
 """What trains the small models of the course: fixed seeds, a warm-up, and a curve of the way."""
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import torch
@@ -74,7 +76,44 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+@contextmanager
+def bar(steps: int) -> Iterator[Progress]:
+    """Yield what shows a progress bar to whoever waits: in a terminal or a notebook, by tqdm.
+
+    Nothing is shown where nobody waits, while the book is built (MHA_STATIC=1) or in a pipe; nor
+    where there is no tqdm.
+
+    >>> with bar(10) as progress:
+    ...     progress(1, 10)
+    """
+    waiting = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if not waiting or os.environ.get("MHA_STATIC") == "1":
+        yield lambda done, steps: None
+        return
+    try:
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+    except ImportError:
+        yield lambda done, steps: None
+        return
+    with tqdm(total=steps, desc="training", unit="step", leave=False) as shown:
+        yield lambda done, steps: shown.update(done - shown.n) and None
+
+
+@contextmanager
+def _without_denormals() -> Iterator[None]:
+    """Take numbers that are nearly 0 for 0: a processor computes many times longer with them.
+
+    A softmax without the scale gives many of them.
+    """
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
 @one_thread()
+@_without_denormals()
 def train(
     model: nn.Module,
     loss: Callable[[], Tensor],
@@ -102,7 +141,7 @@ def train(
         warm_up: See learning_rate.
         decay: See learning_rate.
         every: How many steps lie between two points of the curve.
-        progress: Told after each step; see `Progress`.
+        progress: Told after each step, see `Progress`; `bar` unless given.
 
     >>> layer = nn.Linear(1, 1)
     >>> def loss():
@@ -118,17 +157,18 @@ def train(
     )
     start = time.process_time()
     curve = []
-    for step in range(1, steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate * _share(step, steps, warm_up, decay)
-        optimizer.zero_grad()
-        loss().backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        if step % every == 0:
-            with torch.no_grad():
-                curve.append(Point(step, scores()))
-        if progress is not None:
+    with ExitStack() as stack:
+        progress = progress or stack.enter_context(bar(steps))
+        for step in range(1, steps + 1):
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate * _share(step, steps, warm_up, decay)
+            optimizer.zero_grad()
+            loss().backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            if step % every == 0:
+                with torch.no_grad():
+                    curve.append(Point(step, scores()))
             progress(step, steps)
     return Way(curve, time.process_time() - start)
 

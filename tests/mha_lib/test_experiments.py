@@ -1,5 +1,7 @@
 """The small models that are trained for the chapter on heads that learn."""
 
+import sys
+
 import pytest
 import torch
 
@@ -70,6 +72,19 @@ def test_without_the_scale_scores_are_as_many_times_larger() -> None:
         model.attention.q_proj.weight *= model.attention.head_dim**0.5
         model.attention.q_proj.bias *= model.attention.head_dim**0.5
         torch.testing.assert_close(unscaled, model(sentences.words, sentences.markers))
+
+
+def test_queries_and_keys_can_start_with_variance_1_however_wide() -> None:
+    spreads = []
+    for unit_variance in (True, False):
+        torch.manual_seed(0)
+        model = GrammarModel(3, head_dim=256, unit_variance=unit_variance)
+        sentences = grammar.draw(64, generator())
+        with torch.no_grad():
+            steps = model.trace(sentences.words, sentences.markers)
+        spreads.append((float(steps.q.std()), float(steps.k.std())))
+    assert spreads[0] == pytest.approx((1.0, 1.0), abs=0.1)
+    assert spreads[1] == pytest.approx((3**-0.5, 3**-0.5), abs=0.1)  # the usual start
 
 
 def test_patterns_repeat_and_say_from_where_they_can_be_known() -> None:
@@ -172,6 +187,27 @@ def test_progress_is_told_and_the_learning_rate_rises_and_falls() -> None:
     assert way.cpu_seconds > 0
 
 
+@pytest.mark.parametrize(("terminal", "static", "shown"), [(True, "0", True), (True, "1", False)])
+def test_who_waits_sees_a_bar_and_the_book_does_not(
+    terminal: bool,
+    static: str,
+    shown: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MHA_STATIC", static)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    train_grammar(2, steps=2)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert ("training" in printed.err) == shown
+
+
+def test_a_pipe_gets_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    train_grammar(2, steps=2)
+    assert capsys.readouterr() == ("", "")
+
+
 def test_the_first_step_that_reached_a_score_is_known() -> None:
     way = Way([Point(10, (0.2, 0.4)), Point(20, (0.9, 0.9))], 1.0)
     assert way.reached(0.3) == 10
@@ -189,6 +225,17 @@ def test_three_heads_learn_what_one_cannot_and_each_has_its_job(
 
 def test_two_layers_copy_and_one_does_not() -> None:
     assert heads.copy(seeds=1) == []
+
+
+def test_heads_that_only_look_some_way_back_score_nothing() -> None:
+    """A single layer spreads its weight over where the letter may stand: 1/7, and no induction."""
+    model, _ = train_copying(1, steps=100, every=100)
+    assert max(abs(score) for score in induction.head_scores(model).induction[0]) < 0.05
+
+
+@pytest.mark.slow
+def test_wide_heads_stay_behind_without_the_scale() -> None:
+    assert heads.leave_out_scale(seeds=1, widths=(256,)) == []
 
 
 @pytest.mark.slow
