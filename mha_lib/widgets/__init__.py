@@ -16,6 +16,7 @@ from mha_lib.widgets.assets import site_assets
 from mha_lib.widgets.base import CourseWidget
 from mha_lib.widgets.copy_heads import CopyHeads
 from mha_lib.widgets.cost_explorer import CostExplorer
+from mha_lib.widgets.digit_heads import DigitHeads
 from mha_lib.widgets.embedding_map import EmbeddingMap
 from mha_lib.widgets.grammar_heads import GrammarHeads
 from mha_lib.widgets.head_explorer import HeadExplorer
@@ -37,6 +38,7 @@ __all__ = [
     "CopyHeads",
     "CostExplorer",
     "CourseWidget",
+    "DigitHeads",
     "EmbeddingMap",
     "GrammarHeads",
     "HeadExplorer",

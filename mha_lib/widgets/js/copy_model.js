@@ -5,22 +5,7 @@
  */
 
 import { attention, softmax } from "./attention.js";
-import { add, columns, layerNorm, linear } from "./trained.js";
-
-/**
- * Turn each row by angles that grow with its place, two features at a time.
- * @param {Matrix} x (N, d_k) @returns {Matrix}
- */
-function rotary(x) {
-  return x.map((row, place) =>
-    row.map((number, i) => {
-      const pair = i - (i % 2);
-      const angle = place * 10000 ** (-pair / row.length);
-      const other = i % 2 ? row[i - 1] : -row[i + 1];
-      return number * Math.cos(angle) + other * Math.sin(angle);
-    }),
-  );
-}
+import { add, columns, layerNorm, linear, rotary } from "./trained.js";
 
 /**
  * Let the model read tokens, and predict at each the letter that comes next.

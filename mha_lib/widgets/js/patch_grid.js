@@ -16,7 +16,7 @@ function painted({ pixels, colours }, attributes) {
   const pen = canvas.getContext("2d");
   pixels.forEach((line, row) =>
     [...line].forEach((digit, column) => {
-      const channels = colours[Number(digit)].map((number) => Math.round(number * 255));
+      const channels = colours[parseInt(digit, 36)].map((number) => Math.round(number * 255));
       pen.fillStyle = `rgb(${channels.join()})`;
       pen.fillRect(column, row, 1, 1);
     }),
@@ -86,7 +86,7 @@ export function patchGrid(t, recipe, size, { describedBy, choose }) {
       body.style.setProperty("--mha-seen", seen.toFixed(3));
       if (choose) body.setAttribute("aria-pressed", String(i === asks));
     });
-    if (choose) stopAt(asks);
+    if (choose) stopAt(Math.max(asks, 0)); // below 0 none of the patches asks
   }
   const picture = painted(recipe, { "aria-hidden": "true" });
   return { element: make("div", { class: "mha-picture" }, picture, list), show };

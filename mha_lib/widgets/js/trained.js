@@ -8,7 +8,7 @@
 import { matmul, transpose } from "./attention.js";
 
 /**
- * The numbers of every parameter: a list for a vector, rows for a matrix.
+ * The numbers of every parameter: a list for a vector, rows for whatever has more axes.
  * @param {Packed} packed
  * @returns {Record<string, any>}
  */
@@ -18,8 +18,8 @@ export function unpack(packed) {
       const counts = Int8Array.from(atob(data), (letter) => letter.charCodeAt(0));
       const flat = Array.from(counts, (count) => count * step);
       if (shape.length === 1) return [name, flat];
-      const [rows, columns] = shape;
-      return [name, Array.from({ length: rows }, (_, i) => flat.slice(i * columns, (i + 1) * columns))];
+      const columns = shape.at(-1);
+      return [name, Array.from({ length: flat.length / columns }, (_, i) => flat.slice(i * columns, (i + 1) * columns))];
     }),
   );
 }
@@ -56,4 +56,19 @@ export function add(a, b) {
 /** Columns `start` to `end`. @param {Matrix} matrix @returns {Matrix} */
 export function columns(matrix, start, end) {
   return matrix.map((row) => row.slice(start, end));
+}
+
+/**
+ * Turn each row by angles that grow with its place, two features at a time.
+ * @param {Matrix} x (N, d_k) @returns {Matrix}
+ */
+export function rotary(x) {
+  return x.map((row, place) =>
+    row.map((number, i) => {
+      const pair = i - (i % 2);
+      const angle = place * 10000 ** (-pair / row.length);
+      const other = i % 2 ? row[i - 1] : -row[i + 1];
+      return number * Math.cos(angle) + other * Math.sin(angle);
+    }),
+  );
 }
