@@ -377,7 +377,9 @@ class _Writer:
             for path, text in parts.items():
                 records.write_file(path, text.encode("utf-8"))
             found = marks(self._course, name, student)
-            record = in_part.merged(before, outcome, found, self._assignment, self._only)
+            record = in_part.merged(
+                before, outcome, found, self._assignment, self._version, self._only
+            )
             records.save(self._course, name, record)
         except Exception as error:
             return self._not_graded(submission, f"It could not be stored: {error}")

@@ -75,9 +75,13 @@ def merged(
     outcome: Outcome,
     marks: Iterable[CellMark],
     assignment: Assignment,
+    version: str,
     cells: Collection[str],
 ) -> Record:
-    """Return what a submission's record says afterwards, by the marks that it has then."""
+    """Return what a submission's record says afterwards, by the marks that it has then.
+
+    ``version`` is the assignment's digest.
+    """
     found = {(mark.notebook, mark.cell): mark.auto or 0.0 for mark in marks}
     wanted = {
         (notebook.id, cell.id)
@@ -105,7 +109,7 @@ def merged(
         max_score=outcome.max_score,
         graded_at=datetime.now(UTC).isoformat(timespec="seconds"),
         # It counts as graded by this version, unless that has cells it has no mark for.
-        assignment=assignment.digest if wanted <= {*found} else before.assignment,
+        assignment=version if wanted <= {*found} else before.assignment,
         wrong=wrong,
     )
 

@@ -59,6 +59,7 @@ def status(course: Course, name: str) -> list[State]:
     """
     assignment = load(course, name)
     known, stands = records.load(course, name), standings(course, name)
+    version = assignment.digest  # It takes a moment, and is the same for all.
     states = {}
     for submission in collect(course, assignment, contents=False):
         student = submission.student_id
@@ -72,7 +73,7 @@ def status(course: Course, name: str) -> list[State]:
             states[student] = State(student, WAITING, None, assignment.points)
         elif record.digest != submission.digest:
             states[student] = _graded(record, stands, CHANGED)
-        elif record.assignment != assignment.digest:
+        elif record.assignment != version:
             states[student] = _graded(record, stands, OLD_VERSION)
         else:
             states[student] = _graded(record, stands)

@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 
 from grading.__main__ import main
+from grading.assignment import Assignment
 from grading.autograde import autograde
 from grading.commands.shared import FINE
 from grading.course import Course
 from grading.received import received_text
 from grading.records import load as load_records
 from grading.report import as_text, page, path_of
+from grading.status import status
 from grading.summary import histogram, summary
 from grading.values import Array, Raised, Unsupported
 from tests.grading.outcomes import (
@@ -202,6 +204,16 @@ def test_the_page_is_whole_inert_and_escaped(graded: Course):
     ):
         assert told in " ".join(read.text.split()), told
     assert read.text.index("blank") < read.text.index("binh")  # Who needs a person comes first.
+
+
+def test_the_assignment_is_read_into_its_digest_once_for_all(graded: Course, monkeypatch):
+    """With two thousand submissions it took longer than all else together."""
+    made = []
+    digest = Assignment.digest.fget
+    counted = property(lambda each: made.append(1) or digest(each))
+    monkeypatch.setattr(Assignment, "digest", counted)
+    assert len(status(graded, "tiny")) == 7
+    assert len(made) == 1
 
 
 def test_an_empty_course_has_a_page_too(course: Course, capsys):
