@@ -30,6 +30,7 @@ from typing import Any
 from unittest.mock import patch
 
 import grading.autograde
+import grading.writer
 from benchmarks.students import (
     NAME,
     ROOT,
@@ -162,7 +163,7 @@ def divide(course: Course, assignment: Assignment) -> dict[str, float]:
     with watching(
         run=(Sandbox, "run"),
         grade=(grading.autograde, "grade"),
-        render=(grading.autograde, "render"),
+        render=(grading.writer, "render"),
         store=(GradebookWriter, "write"),
     ) as parts:
         grading.autograde.autograde(

@@ -80,7 +80,7 @@ class Journal:
         self.write(WORK, student=student_id)
 
     def ended(self, line: Any) -> None:
-        """Note what a submission came to, a `grading.autograde.Line`."""
+        """Note what a submission came to, a `grading.writer.Line`."""
         since = self._since.pop(line.student_id, None)
         self.write(
             DONE,

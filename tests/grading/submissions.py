@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.students import NAME, copy_course
-from grading.autograde import Line, autograde
+from grading.autograde import autograde
 from grading.course import Course
+from grading.writer import Line
 from tests.grading import honest_work  # noqa: F401  # fills the table
 from tests.grading.handing_in import CASES, Case, make
 from tests.grading.hostile import every_attack  # noqa: F401  # fills the table

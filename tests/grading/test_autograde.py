@@ -297,10 +297,10 @@ def test_nothing_handed_in_is_nothing_to_grade(course: Course, monkeypatch):
 # --- killed, stopped, broken ------------------------------------------------------------------
 
 STEPS = {
-    "before anything": ("grading.autograde._Writer._pages", 0),
+    "before anything": ("grading.writer.Writer._pages", 0),
     "before the gradebook": ("grading.gradebook.GradebookWriter.write", 0),
     "within the gradebook": ("grading.gradebook._store_comments", 0),
-    "after the gradebook": ("grading.autograde._Writer._write_notebooks", 0),
+    "after the gradebook": ("grading.writer.Writer._write_notebooks", 0),
     "within the notebook": ("os.fsync", 1),
     "before the record": ("os.fsync", 2),
 }
@@ -399,7 +399,7 @@ def test_points_are_stored_though_no_page_can_be_made(course: Course, monkeypatc
     submit(course, "an")
     use(monkeypatch, ChosenSandbox())
     with monkeypatch.context() as broken:
-        broken.setattr(autograde_module, "render", render)
+        broken.setattr("grading.writer.render", render)
         (line,) = autograde(course, "tiny", progress=quiet)
     assert line.status == Status.ATTENTION
     assert line.score == 5

@@ -102,11 +102,18 @@ def test_options_reach_the_grader(course: Course, monkeypatch):
         return []
 
     monkeypatch.setattr("grading.autograde.autograde", watch)
-    words = ["autograde", "tiny", "--student", "a*", "--force", "--workers", "3"]
+    words = ["autograde", "tiny", "--student", "a*", "--force", "--workers", "3", "--cold"]
+    words += ["--task", "one", "two", "--cluster", "tcp://here:1"]
     assert main(["--course", str(course.root), *words]) == FINE
-    assert seen == [
-        (course.root, "tiny", {"student_id": "a*", "force": True, "only": None, "workers": 3})
-    ]
+    options = {
+        "student_id": "a*",
+        "force": True,
+        "only": ["one", "two"],
+        "workers": 3,
+        "cluster": "tcp://here:1",
+        "cold": True,
+    }
+    assert seen == [(course.root, "tiny", options)]
 
 
 def test_a_course_is_found_from_a_folder_inside_it(course: Course, monkeypatch, capsys):
