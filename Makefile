@@ -6,7 +6,7 @@ PY := .venv/bin/python
 PORT ?= 8000
 SERVE ?= 1
 
-.PHONY: help setup site serve build pdf test test-slow lint lock clean
+.PHONY: help setup site serve build pdf test test-slow soak lint lock clean
 
 help: ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,10 @@ test-slow: ## the other tests, under 40 minutes
 	@scripts/setup.sh tests
 	@$(PY) -m book.build
 	@$(PY) -m pytest -q -n 2 --dist loadscope -m slow
+
+soak: ## by hand, for hours: grade while processes are killed, the gradebook locked, the disk full
+	@scripts/setup.sh tests
+	@$(PY) -m tests.grading.soak $(SOAK)
 
 lint: setup ## style and types
 	@.venv/bin/ruff check .
