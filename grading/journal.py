@@ -89,6 +89,7 @@ class Journal:
             reasons=[PRIVATE_REASON] if line.private else list(line.reasons),
             score=line.score,
             max_score=line.max_score,
+            late_penalty=line.penalty,
             seconds=None if since is None else round(time.monotonic() - since, 2),
         )
 

@@ -19,7 +19,7 @@ from grading.plain import one_line, printable
 from grading.records import PRIVATE, private_folder, write_file
 from grading.standings import points_text
 from grading.status import State, counts
-from grading.summary import Summary
+from grading.summary import Part, Summary
 
 TEMPLATES = Path(__file__).parent / "templates" / "report"
 WIDTH = 40  # characters of the longest bar
@@ -45,7 +45,7 @@ def as_text(results: Summary) -> str:
         (
             printable(task.whole.name),
             f"{task.whole.points:g}",
-            percent(task.whole.reached),
+            reached(task.whole),
             percent(task.left_blank),
         )
         for task in results.tasks
@@ -85,6 +85,17 @@ def percent(share: float | None) -> str:
     return f"{rounded if share in (0, 1) else min(max(rounded, 1), 99)} %"
 
 
+def reached(part: Part) -> str:
+    """Say which share of a part's points was reached, and in how many it waits for a person.
+
+    >>> reached(Part("Task 9", 10, 0.25, 3)), reached(Part("Task 9", 10, None, 3))
+    ('25 %, 3 wait', '3 wait')
+    """
+    share = "" if part.reached is None and part.waiting else percent(part.reached)
+    waits = f"{part.waiting} wait" + ("s" if part.waiting == 1 else "") if part.waiting else ""
+    return ", ".join(filter(None, (share, waits)))
+
+
 def path_of(course: Course, name: str) -> Path:
     """Return where the page of an assignment lies."""
     return course.state / "reports" / f"{name}.html"
@@ -112,7 +123,7 @@ def page(results: Summary, now: datetime) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["percent"] = percent
+    environment.filters |= {"percent": percent, "reached": reached}
     content: dict[str, Any] = {
         "results": results,
         "style": style,
@@ -139,7 +150,7 @@ def _row(state: State) -> dict[str, Any]:
         reasons.append(f"... and {len(state.reasons) - MAX_REASONS} more; `status` tells all.")
     points = "-"
     if state.score is not None:
-        points = points_text(state.score, state.max_score, state.waiting)
+        points = points_text(state.score, state.max_score, state.waiting, state.penalty)
     return {
         "student": printable(state.student_id),
         "state": str(state.state),

@@ -39,12 +39,14 @@ class Bar:
 class Part:
     """How one marked cell, or a whole task, went.
 
-    ``reached`` is the share of its points that was reached, None before anybody has any.
+    ``reached`` is the share of its points that was reached, None before anybody has any; it leaves
+    out the ``waiting`` submissions whose points of it only a person can give.
     """
 
     name: str
     points: float
     reached: float | None
+    waiting: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Mistakes:
-    """What students gave for one check that failed, the most common first; ``rest`` is unlisted."""
+    """What students gave for one check that failed, the most common first; ``rest`` is unlisted.
+
+    ``twin_alike`` says that its hidden twin was given the very same, and so is not listed itself.
+    """
 
     check: str
     task: str
@@ -76,6 +81,7 @@ class Mistakes:
     known: int
     common: tuple[tuple[str, int], ...]
     rest: int
+    twin_alike: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,34 +178,32 @@ def _tasks(
                 answers[titles[place]].add(place)
     reached: dict[str, float] = defaultdict(float)
     possible: dict[str, float] = defaultdict(float)
+    waiting: dict[str, set[str]] = defaultdict(set)
     for mark in given:
-        if mark.points is not None:
-            place = answer_place(mark.notebook, mark.cell)
+        place = answer_place(mark.notebook, mark.cell)
+        if mark.points is None:
+            waiting[place].add(mark.student_id)
+        else:
             reached[place] += mark.points
             possible[place] += mark.max_points
+
+    def part(name: str, cells: Mapping[str, float]) -> Part:
+        most = sum(possible[place] for place in cells)
+        share = sum(reached[place] for place in cells) / most if most else None
+        who = set().union(*(waiting[place] for place in cells))
+        return Part(name, sum(cells.values()), share, len(who))
+
     blanks = [set(record.blank) for record in known if record.blank is not None]
     for title, cells in worth.items():
         own = answers[title]
         yield Task(
-            whole=_part(title, cells, reached, possible),
+            whole=part(title, cells),
             cells=tuple(
-                _part(place.split("/", 1)[1], {place: points}, reached, possible)
-                for place, points in cells.items()
+                part(place.split("/", 1)[1], {place: points}) for place, points in cells.items()
             ),
             blank=sum(own <= blank for blank in blanks) if own else 0,
             known=len(blanks),
         )
-
-
-def _part(
-    name: str,
-    cells: Mapping[str, float],
-    reached: Mapping[str, float],
-    possible: Mapping[str, float],
-) -> Part:
-    most = sum(possible[place] for place in cells)
-    share = sum(reached[place] for place in cells) / most if most else None
-    return Part(name, sum(cells.values()), share)
 
 
 def _mistakes(assignment: Assignment, known: Sequence[Record]) -> Iterable[Mistakes]:
@@ -210,9 +214,14 @@ def _mistakes(assignment: Assignment, known: Sequence[Record]) -> Iterable[Mista
         for name, got in wrong.items():
             answers[name][got] += 1
     for notebook in assignment.notebooks:
+        alike = {
+            check.twin: check.name
+            for check in notebook.checks
+            if check.twin is not None and answers[check.name] == answers[check.twin]
+        }
         for check in notebook.checks:
             counts = answers[check.name]
-            if counts:
+            if counts and check.name not in alike:
                 # Equal counts by text, so that two reports of the same marks are the same.
                 common = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
                 yield Mistakes(
@@ -223,4 +232,5 @@ def _mistakes(assignment: Assignment, known: Sequence[Record]) -> Iterable[Mista
                     known=len(kept),
                     common=tuple(common[:COMMON]),
                     rest=sum(count for _, count in common[COMMON:]),
+                    twin_alike=check.name in alike.values(),
                 )

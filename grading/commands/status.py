@@ -114,6 +114,7 @@ def _as_data(
                 "since": each.since.isoformat() if each.since is not None else None,
                 "score": each.score,
                 "max_score": each.max_score,
+                "late_penalty": each.penalty,
                 "points_waiting_for_a_person": each.waiting,
                 "needs_person": each.needs_person,
                 "reasons": each.reasons,

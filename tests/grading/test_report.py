@@ -97,20 +97,26 @@ def test_everything_is_counted(graded: Course):
     number, function, answer = found.tasks
     assert (number.whole.name, number.whole.points) == ("number-test", 2)
     assert (number.whole.reached, function.whole.reached) == (0.2, 0.8)
-    assert answer.whole.reached == 0.0  # Nobody's but the blank one's 0 is known.
+    assert (answer.whole.reached, answer.whole.waiting) == (0.0, 4)  # The blank one's 0 is known.
+    assert "answer              2  0 %, 4 wait        20 %" in as_text(found)
     assert (answer.blank, answer.known) == (1, 5)
-    mistakes = {each.check: each for each in found.mistakes}
-    assert [each.check for each in found.mistakes] == [
-        "head width",
-        "head width, once more",
-        "weights",
-        "weights, other sizes",
-    ]
-    hidden = mistakes["head width, once more"]
-    assert hidden.hidden
-    assert (hidden.wrong, hidden.known, hidden.rest) == (4, 5, 0)
-    assert hidden.common[0] == ("63", 2)
-    assert ("no value", 1) in hidden.common
+    # What the hidden twins were given is the very same, and told once.
+    width, weights = found.mistakes
+    assert (width.check, weights.check) == ("head width", "weights")
+    assert width.twin_alike
+    assert not width.hidden
+    assert (width.wrong, width.known, width.rest) == (4, 5, 0)
+    assert width.common[0] == ("63", 2)
+    assert ("no value", 1) in width.common
+
+
+def test_a_hidden_twin_that_was_given_something_else_is_told(course: Course, monkeypatch):
+    submit(course, "an")
+    hidden = replaced(RIGHT_B, "head width, once more", 424242)
+    grade_as(course, monkeypatch, ChosenSandbox(hidden=hidden), "an")
+    (only,) = summary(course, "tiny").mistakes
+    assert (only.check, only.hidden, only.twin_alike) == ("head width, once more", True, False)
+    assert only.common == (("424242", 1),)
 
 
 def test_marks_by_hand_count_and_open_ones_do_not(graded: Course):
@@ -119,6 +125,14 @@ def test_marks_by_hand_count_and_open_ones_do_not(graded: Course):
     found = summary(graded, "tiny")
     assert found.tasks[2].whole.reached == pytest.approx(4 * 1.5 / 10)
     assert max(found.scores) == 6.5
+
+
+def test_a_late_penalty_stands_beside_the_points(graded: Course):
+    with closing(sqlite3.connect(graded.root / "gradebook.db")) as book, book:
+        book.execute("update submitted_notebook set late_submission_penalty = 2")
+    found = summary(graded, "tiny")
+    assert max(found.scores) == 5.0
+    assert "3 of 7 (5 less 2 for being late), 2 points wait" in page(found, NOW)
 
 
 def test_a_task_is_named_by_its_heading(graded: Course):
@@ -172,12 +186,14 @@ class Texts(HTMLParser):
         super().__init__()
         self.tags: set[str] = set()
         self.attributes: set[str] = set()
+        self.addresses: list[str] = []
         self.text = ""
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         self.tags.add(tag)
         self.attributes |= {name for name, _ in attributes}
+        self.addresses += [value or "" for name, value in attributes if name == "href"]
 
     def handle_data(self, data):
         self.text += data
@@ -188,7 +204,8 @@ def test_the_page_is_whole_inert_and_escaped(graded: Course):
     read = Texts(page(summary(graded, "tiny"), NOW))
     assert "script" not in read.tags
     assert not {name for name in read.attributes if name.startswith("on")}
-    assert not {"src", "href", "style", "action"} & read.attributes
+    assert not {"src", "style", "action"} & read.attributes
+    assert all(address.startswith("#") for address in read.addresses)
     assert "<script>alert(1)</script>" in read.text
     assert "{{ 7 * 7 }}" in read.text
     assert not re.search("[\x1b\u202e]", read.text)
@@ -198,12 +215,12 @@ def test_the_page_is_whole_inert_and_escaped(graded: Course):
         "0 to 0.7",
         "number-test",
         "2 × 63",
-        "hidden; wrong in 4 of 5",
+        "visible, and hidden alike; wrong in 4 of 5",
         "needs attention",
         "3 of 7, 2 points wait for a person",
     ):
         assert told in " ".join(read.text.split()), told
-    assert read.text.index("blank") < read.text.index("binh")  # Who needs a person comes first.
+    assert read.text.rindex("blank") < read.text.index("binh")  # Who needs a person comes first.
 
 
 def test_the_assignment_is_read_into_its_digest_once_for_all(graded: Course, monkeypatch):
