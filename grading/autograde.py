@@ -94,6 +94,7 @@ def autograde(
     sandbox = Sandbox(modules=modules, limits=assignment.limits, warm=warm)
     count = workers or _cores()
     options = {"student": student_id, "force": force, "task": sorted(cells), "workers": count}
+    options |= {"cluster": cluster is not None, "cold": cold}
     with ExitStack() as stack:
         stack.enter_context(records.locked(course, progress))
         log = stack.enter_context(journal.opened(course, name, assignment.digest, options))

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import sqlite3
+import time
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,11 +122,18 @@ def _gradebook(course: Course) -> Path:
 def _copy(source: Path, target: Path) -> None:
     """Let SQLite copy a database into a file, in one transaction."""
     address = f"{source.absolute().as_uri()}?mode=ro"
+    end = time.monotonic() + BUSY_SECONDS
+
+    def give_up(*_: int) -> None:
+        # Asked after each try; where another program never lets go, Python would try for ever.
+        if time.monotonic() > end:
+            raise TimeoutError("another program has it open and writes, such as formgrader")
+
     with (
         closing(sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS)) as old,
         closing(sqlite3.connect(target, timeout=BUSY_SECONDS)) as new,
     ):
-        old.backup(new)
+        old.backup(new, progress=give_up, sleep=0.05)
 
 
 def _refuse_damaged(backup: Path) -> None:

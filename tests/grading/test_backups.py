@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -98,11 +99,12 @@ def test_a_copy_is_whole_while_another_program_writes(course: Course):
                 with book:
                     book.execute("update pair set one = one + 1")
                     book.execute("update pair set two = two + 1")
+                time.sleep(0.002)  # Else nobody else gets a turn.
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        copies = [back_up(course) for _ in range(8)]
+        copies = [back_up(course) for _ in range(5)]
     finally:
         stop.set()
         writer.join(30)
@@ -193,6 +195,18 @@ def test_without_a_copy_no_mark_is_changed(course: Course, monkeypatch):
         run(course, force=True)
     assert content(course.root / "gradebook.db") == before
     assert list(folder(course).iterdir()) == []
+
+
+def test_a_gradebook_that_is_never_let_go_is_told(course: Course, monkeypatch):
+    copy = back_up(course)
+    monkeypatch.setattr(backups_module, "BUSY_SECONDS", 0.2)
+    with closing(sqlite3.connect(course.root / "gradebook.db")) as book:
+        book.execute("begin exclusive")
+        with pytest.raises(GradebookError, match="could not be copied"):
+            back_up(course)
+        with pytest.raises(GradebookError, match="could not be"):
+            restore(course, copy)
+    assert backups(course) == [copy]
 
 
 def test_a_gradebook_elsewhere_is_not_copied_here(course: Course, monkeypatch):

@@ -68,7 +68,14 @@ def test_each_event_is_a_line(course: Course, monkeypatch):
         "submission ended",
         "run ended",
     ]
-    assert told[0]["options"] == {"student": "a*", "force": True, "task": [], "workers": 1}
+    assert told[0]["options"] == {
+        "student": "a*",
+        "force": True,
+        "task": [],
+        "workers": 1,
+        "cluster": False,
+        "cold": False,
+    }
     assert told[1]["waiting"] == 1
     refused, graded = told[2], told[4]
     assert (refused["student"], refused["status"]) == ("a<b", NOT_GRADED)
