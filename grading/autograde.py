@@ -102,7 +102,9 @@ def autograde(
         for ignored in misplaced(course, assignment.name):
             progress(ignored)
         gradebook = stack.enter_context(GradebookWriter(course))
+        writer = Writer(course, assignment, gradebook, log, cells)
         if not gradebook.knows(assignment):
+            writer.back_up(submissions, progress)
             progress(f"Entering {name} into the gradebook.")
             register(course, name)
             if not gradebook.knows(assignment):
@@ -112,7 +114,6 @@ def autograde(
                     "and read what it says."
                 )
         failed = gradebook.renew_penalties(name)
-        writer = Writer(course, assignment, gradebook, log, cells)
         lines, waiting = writer.sort_out(submissions, force, failed)
         log.found(len(waiting), [line for line in lines if line.status == NOT_GRADED])
         if waiting:

@@ -62,6 +62,7 @@ class Writer:
         self._gradebook = gradebook
         self._log = log
         self._only = only
+        self._copied = False
         self._version = assignment.digest
         self._records = records.load(course, assignment.name)
         self._checksums = {notebook.id: checksums(notebook) for notebook in assignment.notebooks}
@@ -104,10 +105,11 @@ class Writer:
         return lines, waiting
 
     def back_up(self, waiting: Sequence[Submission], progress: Callable[[str], None]) -> None:
-        """Copy the gradebook before marks that are in it are changed."""
+        """Copy the gradebook before marks that are in it are changed, once in a run."""
         stored = self._gradebook.students(self._assignment.name)
-        if any(submission.student_id in stored for submission in waiting):
+        if not self._copied and any(submission.student_id in stored for submission in waiting):
             copy = back_up(self._course)
+            self._copied = True
             if copy is not None:
                 progress(f"Some of it has marks already; the gradebook was copied to {copy}.")
 

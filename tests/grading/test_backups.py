@@ -72,6 +72,21 @@ def test_a_copy_is_made_before_marks_change_and_not_otherwise(course: Course, mo
     assert len(backups(course)) == 3
 
 
+def test_the_copy_comes_before_other_points_are_entered(course: Course, monkeypatch):
+    """nbgrader's own step changes what a cell is worth, and so each mark's share of it."""
+    submit(course, "an")
+    use(monkeypatch, ChosenSandbox())
+    run(course)
+    before = content(course.root / "gradebook.db")
+    notebook = course.solutions / "tiny" / "tiny.ipynb"
+    text = notebook.read_text().replace('"points": 3', '"points": 4')
+    notebook.write_text(text.replace("**Points** 7", "**Points** 8"))
+    run(course)
+    assert standings(course, "tiny")["an"].max_score == 8
+    (copy,) = backups(course)
+    assert content(copy) == before
+
+
 def test_the_last_copies_are_kept(course: Course, monkeypatch):
     monkeypatch.setattr(backups_module, "KEPT", 3)
     folder(course).mkdir(parents=True)
