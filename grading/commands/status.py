@@ -80,8 +80,8 @@ def _run_text(last: Run, now: datetime) -> str:
     if not last.alive:
         way = "Ctrl-C" if last.why == "KeyboardInterrupt" else last.why or "killed"
         again = "the same command carries on from there."
-        if last.options.get("task"):
-            again = "the same command grades its task anew for all."
+        if last.options.get("task") or last.options.get("force"):
+            again = "the same command begins anew with all of them."
         return f"{begun} was stopped ({way}) when {done} {_were(last)} graded; {again}"
     if last.waiting is None or last.working_since is None:
         return f"{begun} is going on: it makes ready, and runs the solution."

@@ -234,6 +234,7 @@ def _die_in(root, name: str) -> None:
     autograde(Course(root), "tiny", only=[TASK], workers=1, progress=lambda text: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "step", ["grading.in_part.patched", "grading.records.write_file", "grading.in_part.merged"]
 )
@@ -255,18 +256,25 @@ def test_killed_anywhere_the_same_command_gives_the_same(course: Course, monkeyp
     assert any("2 of 2 points" in text for text in texts)
 
 
-@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"cells": [3]}', '{"cells": [{"id": "a"}]}'])
-def test_a_page_that_is_none_of_ours_fails_alone(course: Course, monkeypatch, damage):
+def test_a_page_that_is_none_of_ours_fails_alone(course: Course, monkeypatch):
     submit(course, "an")
+    submit(course, "binh")
     use(monkeypatch, ChosenSandbox())
     run(course)
     before = tables(course)
-    (course.autograded / "an" / "tiny" / "tiny.ipynb").write_text(damage)
+    (course.autograded / "an" / "tiny" / "tiny.ipynb").write_text("{}")
+    (course.autograded / "binh" / "tiny" / "tiny.ipynb").write_text("")
     use(monkeypatch, NOTHING)
-    (line,) = run(course, only=[TASK])
-    assert line.status == NOT_GRADED
-    assert line.reasons[0].startswith("It could not be stored: ")
+    for line in run(course, only=[TASK]):
+        assert line.status == NOT_GRADED
+        assert line.reasons[0].startswith("It could not be stored: ")
     assert tables(course) == before
+
+
+@pytest.mark.parametrize("damage", ["", "[]", '{"cells": [3]}', '{"cells": [{"id": "a"}]}'])
+def test_a_page_of_another_form_is_refused(damage):
+    with pytest.raises(ValueError, match=r"none of ours|Expecting value"):
+        patched(damage, '{"cells": []}', [TASK])
 
 
 def test_cells_are_patched_by_their_grade_id():

@@ -271,7 +271,13 @@ def test_stopped_by_hand_is_told_as_such(course: Course, monkeypatch, capsys):
     with contextlib.suppress(KeyboardInterrupt):
         autograde(course, "tiny", workers=1, progress=stop)
     assert main(["status", "tiny"]) == FINE
-    assert "was stopped (Ctrl-C) when 1 of 2 was graded" in capsys.readouterr().out
+    assert "was stopped (Ctrl-C) when 1 of 2 was graded; the same command carries on" in (
+        capsys.readouterr().out
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        autograde(course, "tiny", workers=1, force=True, progress=stop)
+    main(["status", "tiny"])
+    assert "1 of 2 was graded; the same command begins anew" in capsys.readouterr().out
 
 
 def test_status_says_why_something_was_not_graded(course: Course, monkeypatch, capsys):
