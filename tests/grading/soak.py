@@ -312,12 +312,12 @@ def disturb(
     process = start_grading(course, prepared.log)
     faults: list[str] = []
     for _ in range(strokes):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(dice.uniform(0.2, max(1.0, 2 * prepared.seconds / strokes)))
         if process.poll() is not None:
-            if process.returncode in (0, 1):
-                say("  came to its end and is started again")
             process = start_grading(course, prepared.log)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(dice.uniform(0.2, max(1.0, prepared.seconds / 2)))
+        if process.poll() is not None:
+            say("  came to its end before anything happened")
             continue
         stroke = dice.choice(possible)
         scene = Scene(course, process, dice, disk, faults)
