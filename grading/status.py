@@ -43,6 +43,11 @@ class State:
     since: datetime | None = None
 
     @property
+    def net(self) -> float | None:
+        """The points without what being late takes off, never below 0; None before grading."""
+        return None if self.score is None else max(0.0, round(self.score - self.penalty, 2))
+
+    @property
     def needs_person(self) -> bool:
         """Say whether grading again would not settle it."""
         return self.state in (Status.ATTENTION, NOT_GRADED)

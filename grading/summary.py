@@ -118,9 +118,7 @@ def summary(course: Course, name: str) -> Summary:
     assignment = load(course, name)
     states = status(course, name)
     here = {state.student_id for state in states if state.state != GONE}
-    scores = [
-        state.score for state in states if state.score is not None and state.student_id in here
-    ]
+    scores = [state.net for state in states if state.net is not None and state.student_id in here]
     known = [
         record
         for student, record in records.load(course, name).items()

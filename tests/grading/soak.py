@@ -207,8 +207,9 @@ def _is_alive(process: int) -> bool:
 
 def _kill_runner(scene: Scene) -> str:
     while scene.process.poll() is None:
-        found = descendants(scene.process.pid)
-        if found:
+        if descendants(scene.process.pid):
+            time.sleep(scene.dice.uniform(0, 1))  # Else it were always the first to start.
+        if found := descendants(scene.process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(scene.dice.choice(found), signal.SIGKILL)
             time.sleep(3)  # A second kill of the same work would be the student's own doing.
@@ -315,7 +316,7 @@ def disturb(
         if process.poll() is not None:
             process = start_grading(course, prepared.log)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(dice.uniform(0.2, max(1.0, prepared.seconds / 2)))
+            process.wait(dice.uniform(0.2, max(1.0, 0.8 * prepared.seconds)))
         if process.poll() is not None:
             say("  came to its end before anything happened")
             continue

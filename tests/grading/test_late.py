@@ -1,6 +1,10 @@
 """Late penalties: nbgrader's own plugin decides, and a broken one neither forgives nor loses."""
 
 import datetime
+import json
+import re
+import sys
+from types import SimpleNamespace
 
 import pytest
 from nbgrader.api import Gradebook
@@ -11,8 +15,10 @@ from grading.commands.shared import FINE, LOOK, REFUSED
 from grading.course import Course
 from grading.final import final_marks
 from grading.grade import ALREADY, NOT_GRADED
-from grading.late import LateError
+from grading.late import LateError, LatePenalties
 from grading.release import register
+from grading.report import page
+from grading.summary import summary
 from tests.grading.outcomes import ChosenSandbox, registered_course, set_secret, use
 from tests.grading.returned import nbgrader, plain_text
 from tests.grading.small_course import submit
@@ -46,7 +52,7 @@ def configure(course: Course, settings: str) -> None:
 
 
 def plugin(course: Course, body: str, monkeypatch) -> None:
-    monkeypatch.delitem(__import__("sys").modules, "late_work", raising=False)
+    monkeypatch.delitem(sys.modules, "late_work", raising=False)
     (course.root / "late_work.py").write_text(PLUGIN.format(body=body))
     configure(course, OWN)
 
@@ -101,10 +107,25 @@ def test_a_plugin_of_the_courses_own_is_asked_and_kept_in_nbgraders_bounds(
     assert penalty(course, "an") == expected
 
 
+def test_a_plugin_that_fails_grades_the_others_and_loses_nothing(course, monkeypatch):
+    hand_in(course, "an", 1)
+    hand_in(course, "binh", 0)
+    plugin(course, "return 2", monkeypatch)
+    grade(course)
+    plugin(course, "raise KeyError(student_id)", monkeypatch)
+    submit(course, "an", {"number": "head_width = 32 * 2"})
+    lines = grade(course)
+    assert (lines["an"].status, lines["binh"].status) == (NOT_GRADED, ALREADY)
+    assert "the plugin ByTheHour raised KeyError: 'an'" in lines["an"].reasons[0]
+    assert "nbgrader_config.py" in lines["an"].reasons[0]
+    assert penalty(course, "an") == 2.0
+    plugin(course, "return 1", monkeypatch)
+    assert grade(course)["an"].penalty == 1.0
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("raise KeyError(student_id)", "the plugin ByTheHour raised KeyError: 'an'"),
         ("raise SystemExit(3)", "raised SystemExit: 3"),
         ("return float('nan')", "gave nan, expected a number"),
         ("return float('inf')", "gave inf, expected a number"),
@@ -112,20 +133,16 @@ def test_a_plugin_of_the_courses_own_is_asked_and_kept_in_nbgraders_bounds(
         ("return True", "gave True, expected a number"),
     ],
 )
-def test_a_plugin_that_fails_grades_the_others_and_loses_nothing(course, monkeypatch, body, said):
-    hand_in(course, "an", 1)
-    hand_in(course, "binh", 0)
-    plugin(course, "return 2", monkeypatch)
-    grade(course)
+def test_what_is_no_penalty_is_refused(course, monkeypatch, body, said):
     plugin(course, body, monkeypatch)
-    submit(course, "an", {"number": "head_width = 32 * 2"})
-    lines = grade(course)
-    assert (lines["an"].status, lines["binh"].status) == (NOT_GRADED, ALREADY)
-    assert said in lines["an"].reasons[0]
-    assert "nbgrader_config.py" in lines["an"].reasons[0]
-    assert penalty(course, "an") == 2.0
-    plugin(course, "return 1", monkeypatch)
-    assert grade(course)["an"].penalty == 1.0
+    notebook = SimpleNamespace(score=5.0)
+    submission = SimpleNamespace(
+        assignment=SimpleNamespace(duedate=DUE),
+        student=SimpleNamespace(id="an"),
+        total_seconds_late=60.0,
+    )
+    with pytest.raises(LateError, match=re.escape(said)):
+        LatePenalties(course).of(submission, notebook)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +161,7 @@ def test_a_plugin_that_fails_grades_the_others_and_loses_nothing(course, monkeyp
 def test_settings_that_cannot_be_used_are_refused_before_anything_runs(
     course, monkeypatch, capsys, settings, said
 ):
-    monkeypatch.delitem(__import__("sys").modules, "late_work", raising=False)
+    monkeypatch.delitem(sys.modules, "late_work", raising=False)
     hand_in(course, "an", 1)
     configure(course, settings)
     assert main(["autograde", "tiny"]) == REFUSED
@@ -190,6 +207,12 @@ def test_what_being_late_costs_is_shown_and_taken_off_what_is_exported(course, m
     main(["status", "tiny"])
     said = "an  graded  3.5 of 7 (5 less 1.5 for being late), 2 points wait for a person\n"
     assert said in capsys.readouterr().out
+    main(["status", "tiny", "--json"])
+    (told,) = json.loads(capsys.readouterr().out)["submissions"]
+    assert (told["score"], told["late_penalty"]) == (3.5, 1.5)
+    results = summary(course, "tiny")
+    assert results.scores == (3.5,)
+    assert "3.5 of 7 (5 less 1.5 for being late)" in page(results, DUE)
     with Gradebook(course.database_url) as book:
         given = book.find_grade("answer", "tiny", "tiny", "an")
         given.manual_score, given.needs_manual_grade = 1.0, False
