@@ -11,10 +11,13 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 from benchmarks.students import MARKER, NAME, answer_ids, find, instructors, released
+from grading.assignment import load
+from grading.feedback import file_names, pack
 from tests.grading.handing_in import Case, check_cells
 from tests.grading.submissions import Batch
 
@@ -36,14 +39,19 @@ def nbgrader(course: Path, *arguments: str) -> None:
 
 
 def texts_for_students(batch: Batch) -> dict[str, str]:
-    """Make feedback pages with nbgrader's command; return what each student gets back."""
+    """Make feedback pages with nbgrader's command and pack them; return what each gets back."""
     nbgrader(batch.course.root, "generate_feedback", NAME)
+    names = file_names([*batch.lines])
+    packed = batch.course.root / "exports"
+    pack(batch.course, load(batch.course, NAME), names, packed, "all.zip", replace=True)
     texts = {}
     for student in batch.lines:
-        page = batch.course.feedback / student / NAME / f"{NAME}.html"
+        with zipfile.ZipFile(packed / "students" / f"{names[student]}.zip") as own:
+            (name,) = own.namelist()
+            page = name + plain_text(own.read(name).decode("utf-8"))
         notebook = batch.course.autograded / student / NAME / f"{NAME}.ipynb"
         content = json.loads(notebook.read_text(encoding="utf-8"))
-        texts[student] = plain_text(page) + texts_in(content) + points_of_pictures(content)
+        texts[student] = page + texts_in(content) + points_of_pictures(content)
     return texts
 
 
@@ -63,11 +71,10 @@ def points_of_pictures(notebook: dict[str, Any]) -> str:
     return b"\n".join(points).decode("utf-8", "replace")
 
 
-def plain_text(page: Path) -> str:
+def plain_text(source: str) -> str:
     """Return a page's source and its text; tags stand between the words of highlighted code."""
     from bs4 import BeautifulSoup
 
-    source = page.read_text(encoding="utf-8")
     return source + BeautifulSoup(source, "html.parser").get_text()
 
 

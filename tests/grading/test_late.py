@@ -236,7 +236,7 @@ def test_nbgraders_own_command_sets_the_due_date_and_its_page_tells(course):
     hand_in(course, "an", 1)
     assert grade(course)["an"].penalty == 5.0
     nbgrader(course.root, "generate_feedback", "tiny")
-    page = plain_text(course.feedback / "an" / "tiny" / "tiny.html")
+    page = plain_text((course.feedback / "an" / "tiny" / "tiny.html").read_text())
     assert "(Score: 0.0 / 7.0)" in page
 
 
