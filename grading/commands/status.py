@@ -115,7 +115,6 @@ def _as_data(
                 "score": each.net,
                 "late_penalty": each.penalty,
                 "max_score": each.max_score,
-                "late_penalty": each.penalty,
                 "points_waiting_for_a_person": each.waiting,
                 "needs_person": each.needs_person,
                 "reasons": each.reasons,
