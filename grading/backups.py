@@ -80,7 +80,7 @@ def back_up(course: Course) -> Path | None:
 def restore(course: Course, backup: Path) -> Path | None:
     """Put a copy in the gradebook's place, and return a copy of what that held until now.
 
-    Use it under the course's lock.
+    A gradebook that is damaged is set aside as it is. Use it under the course's lock.
 
     Raises:
         GradebookError: It is no whole gradebook, or cannot be put back; the gradebook is as it was.
@@ -92,7 +92,13 @@ def restore(course: Course, backup: Path) -> Path | None:
         )
     _refuse_damaged(backup)
     content = backup.read_bytes()  # The oldest copy makes room for the one that follows.
-    before = back_up(course)
+    try:
+        before, damaged = back_up(course), None
+    except GradebookError as error:
+        if not _is_damage(error.__cause__):
+            raise
+        # SQLite neither reads what is damaged nor writes over it.
+        before = damaged = _set_aside(course)
     source = folder(course) / f"{backup.name}.{secrets.token_hex(4)}.new"
     try:
         source.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -100,6 +106,8 @@ def restore(course: Course, backup: Path) -> Path | None:
         source.write_bytes(content)
         _copy(source, _gradebook(course))
     except (OSError, sqlite3.Error) as error:
+        if damaged is not None:
+            _move(damaged, _gradebook(course))
         raise GradebookError(
             f"{backup} could not be put back ({error}). Close what uses the gradebook, such as "
             "formgrader, and try again."
@@ -119,15 +127,40 @@ def _gradebook(course: Course) -> Path:
     return Path(course.database_url.removeprefix(_SQLITE))
 
 
+def _is_damage(error: BaseException | None) -> bool:
+    """Tell a file that is no whole database from one that is in use, or a full disk."""
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(
+        error, sqlite3.OperationalError
+    )
+
+
+def _set_aside(course: Course) -> Path:
+    """Move the gradebook to the copies, under a name that is neither listed nor ever removed."""
+    aside = folder(course) / f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}.db"
+    _move(_gradebook(course), aside)
+    return aside
+
+
+def _move(database: Path, target: Path) -> None:
+    """Move a database with its journals, which would be played into what takes its place."""
+    for ending in ("-journal", "-wal", "-shm", ""):
+        place = database.with_name(database.name + ending)
+        if place.exists():
+            place.replace(target.with_name(target.name + ending))
+
+
 def _copy(source: Path, target: Path) -> None:
     """Let SQLite copy a database into a file, in one transaction."""
-    address = f"{source.absolute().as_uri()}?mode=ro"
+    # What a killed program began is undone when the source is opened, so it may be written.
+    address = f"{source.absolute().as_uri()}?mode=rw"
     end = time.monotonic() + BUSY_SECONDS
 
-    def give_up(*_: int) -> None:
+    def give_up(status: int, *_: int) -> None:
         # Asked after each try; where another program never lets go, Python would try for ever.
-        if time.monotonic() > end:
-            raise TimeoutError("another program has it open and writes, such as formgrader")
+        if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > end:
+            raise sqlite3.OperationalError(
+                "another program has it open and writes, such as formgrader; close that"
+            )
 
     with (
         closing(sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS)) as old,

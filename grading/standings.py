@@ -100,7 +100,8 @@ def marks(course: Course, assignment: str, student: str | None = None) -> list[C
     if not path.is_file():
         return []
     try:
-        address = f"{path.absolute().as_uri()}?mode=ro"
+        # SQLite may have to undo what a killed program began; read-only it would refuse.
+        address = f"{path.absolute().as_uri()}?mode=rw"
         with closing(sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS)) as book:
             rows = book.execute(_GRADES, (assignment, student, student)).fetchall()
     except sqlite3.Error as error:

@@ -1,6 +1,8 @@
 """Copies of the gradebook: made before marks change, whole, kept a while, and the way back."""
 
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
@@ -186,6 +188,78 @@ def test_what_is_no_gradebook_is_refused(course: Course, capsys, damage):
     assert main(["restore", path.name]) == REFUSED
     assert path.name in capsys.readouterr().err
     assert content(course.root / "gradebook.db") == before
+
+
+@pytest.mark.parametrize("damage", ["text", "cut"])
+def test_a_damaged_gradebook_is_set_aside_and_the_copy_takes_its_place(
+    course: Course, capsys, damage
+):
+    copy, gradebook = back_up(course), course.root / "gradebook.db"
+    whole = gradebook.read_bytes()
+    broken = {"text": b"no database" * 1000, "cut": whole[: len(whole) // 2]}[damage]
+    gradebook.write_bytes(broken)
+    journal = gradebook.with_name("gradebook.db-journal")
+    journal.write_bytes(b"of what is damaged")
+    assert main(["restore", copy.name]) == FINE
+    assert content(gradebook) == content(copy)
+    (aside,) = folder(course).glob("damaged-*.db")
+    assert aside.read_bytes() == broken
+    assert f"What it was until now: {aside.name}" in capsys.readouterr().out
+    assert not journal.exists()
+
+
+def test_a_damaged_gradebook_stays_where_the_copy_cannot_be_put_back(course: Course, monkeypatch):
+    copy, gradebook = back_up(course), course.root / "gradebook.db"
+    gradebook.write_bytes(b"no database" * 1000)
+    copied = backups_module._copy
+
+    def full(source, target) -> None:
+        if source == gradebook:
+            copied(source, target)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(backups_module, "_copy", full)
+    with pytest.raises(GradebookError, match="could not be put back"):
+        restore(course, copy)
+    assert gradebook.read_bytes() == b"no database" * 1000
+
+
+def test_a_gradebook_that_stays_locked_is_told_and_not_waited_for_for_ever(
+    course: Course, monkeypatch
+):
+    monkeypatch.setattr(backups_module, "BUSY_SECONDS", 0.1)
+    with closing(sqlite3.connect(course.root / "gradebook.db", isolation_level=None)) as formgrader:
+        formgrader.execute("begin exclusive")
+        with pytest.raises(GradebookError, match="has it open and writes"):
+            back_up(course)
+    assert list(folder(course).iterdir()) == []
+    copy = back_up(course)
+    with closing(sqlite3.connect(course.root / "gradebook.db", isolation_level=None)) as formgrader:
+        formgrader.execute("begin immediate")
+        with pytest.raises(GradebookError, match="Close what uses the gradebook"):
+            restore(course, copy)
+
+
+def test_what_a_killed_program_began_is_undone_by_whoever_reads_first(course: Course, monkeypatch):
+    submit(course, "an")
+    use(monkeypatch, ChosenSandbox())
+    run(course)
+    gradebook = course.root / "gradebook.db"
+    before, marked = content(gradebook), standings(course, "tiny")
+    killed = """
+import os, sqlite3, sys
+book = sqlite3.connect(sys.argv[1])
+book.execute("pragma cache_size = 1")  # So that pages are written before the end.
+book.execute("begin")
+book.execute("update grade set auto_score = 0, manual_score = 0")
+book.execute("create table filler (text)")
+book.execute("insert into filler select hex(zeroblob(1000)) from sqlite_master")
+os._exit(9)
+"""
+    for read in (lambda: standings(course, "tiny"), lambda: content(back_up(course))):
+        subprocess.run([sys.executable, "-c", killed, gradebook], check=False)
+        assert gradebook.with_name("gradebook.db-journal").exists()
+        assert read() in (marked, before)
 
 
 def test_an_unknown_copy_is_refused_with_a_way_out(course: Course, capsys):
