@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parent
 c.CourseDirectory.root = str(ROOT)
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "exercises"
+# Or a server's: "postgresql://USER@HOST/NAME"; the password is looked up in ~/.pgpass. The grader
+# reads the address here too: it runs this file up to this line.
 c.CourseDirectory.db_url = f"sqlite:///{ROOT / 'gradebook.db'}"
 # What being late costs, by nbgrader's plugin: 'zero', or a class of your own in a file beside this
 # one. The due date is set in formgrader or by: nbgrader db assignment add NAME --duedate="..."

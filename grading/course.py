@@ -9,6 +9,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from grading.database import address_of
+
 SECRET_VARIABLE = "MHA_COURSE_SECRET"
 SECRET_BYTES = 32
 CONTENTS = "_toc.yml"
@@ -76,8 +78,12 @@ class Course:
 
     @property
     def database_url(self) -> str:
-        """The gradebook's address, as SQLAlchemy and nbgrader take it."""
-        return f"sqlite:///{self.root / 'gradebook.db'}"
+        """The gradebook's address, as nbgrader_config.py gives it to nbgrader.
+
+        Raises:
+            GradebookError: The settings give none.
+        """
+        return address_of(self.root)
 
     def secret(self) -> bytes:
         """Return the 32 bytes that hidden inputs are made from; the first call makes them.

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from grading.assignment import Assignment, Notebook
 from grading.course import Course
+from grading.database import GradebookError as GradebookError
+from grading.database import GradebookLost, file_of, reason, shown
 from grading.grade import NotebookGrade, Outcome, Status
 from grading.late import LateError, LatePenalties
 from grading.plain import for_comment
@@ -26,11 +28,10 @@ NO_RESPONSE = "No response."
 FLAGGED_HERE = "Needs attention: "
 FLAGGED_BEFORE = "Needs attention as well: "
 
+# What PostgreSQL says where two wrote the same, or where it has no place for one more.
+_IN_THE_WAY = ("40001", "40P01", "23505", "53300", "55P03")
+
 _Result = TypeVar("_Result")
-
-
-class GradebookError(RuntimeError):
-    """The gradebook cannot be written; the message says why and what to do."""
 
 
 class GradebookWriter:
@@ -42,14 +43,20 @@ class GradebookWriter:
         use_own_programs()  # A new gradebook is made with a program that nbgrader starts by name.
         from nbgrader.api import Gradebook  # type: ignore[import-untyped]
 
-        self._gradebook: Any = _patiently(lambda: Gradebook(course.database_url))
+        self._address = course.database_url
+        self._gradebook: Any = _patiently(lambda: Gradebook(self._address), self._address)
         self._session: Any = self._gradebook.db
         self._late_penalties = LatePenalties(course)
-        if course.database_url.startswith("sqlite"):
+        engine = self._gradebook.engine
+        if file_of(self._address):
             # Formgrader may write at any time; wait for it instead of failing after 5 seconds.
-            event.listen(self._gradebook.engine, "connect", _wait_when_busy)
-            self._session.remove()
-            self._gradebook.engine.dispose()
+            event.listen(engine, "connect", _wait_when_busy)
+        else:
+            # What formgrader, or a grader on another machine, changes meanwhile is not written
+            # over: the server refuses, and all is done again on what stands there then.
+            engine.update_execution_options(isolation_level="REPEATABLE READ")
+        self._session.remove()
+        engine.dispose()
 
     def __enter__(self) -> GradebookWriter:
         return self
@@ -59,13 +66,18 @@ class GradebookWriter:
 
     def knows(self, assignment: Assignment) -> bool:
         """Say whether the gradebook holds this assignment's notebooks and cells as they are now."""
-        known: set[tuple[object, ...]] = set()
-        for row in self._notebooks(assignment.name):
-            known.add((row.name,))
-            known |= {(row.name, cell.name) for cell in row.solution_cells}
-            known |= {
-                (row.name, cell.name, cell.max_score, cell.cell_type) for cell in row.grade_cells
-            }
+
+        def stored() -> set[tuple[object, ...]]:
+            known: set[tuple[object, ...]] = set()
+            for row in self._notebooks(assignment.name):
+                known.add((row.name,))
+                known |= {(row.name, cell.name) for cell in row.solution_cells}
+                known |= {
+                    (row.name, cell.name, cell.max_score, cell.cell_type)
+                    for cell in row.grade_cells
+                }
+            return known
+
         wanted: set[tuple[object, ...]] = set()
         for notebook in assignment.notebooks:
             wanted.add((notebook.id,))
@@ -74,15 +86,18 @@ class GradebookWriter:
                     wanted.add((notebook.id, cell.id))
                 if cell.role in ("test", "written"):
                     wanted.add((notebook.id, cell.id, cell.points, cell.type))
-        return known == wanted
+        return self._do(stored) == wanted
 
     def students(self, assignment: str) -> set[str]:
         """Return the ids of the students who have a submission of the assignment."""
         from nbgrader.api import Assignment as Row
         from nbgrader.api import SubmittedAssignment
 
-        query = self._session.query(SubmittedAssignment.student_id).join(Row)
-        return {student for (student,) in query.filter(Row.name == assignment)}
+        def stored() -> set[str]:
+            query = self._session.query(SubmittedAssignment.student_id).join(Row)
+            return {student for (student,) in query.filter(Row.name == assignment)}
+
+        return self._do(stored)
 
     def write(self, outcome: Outcome, *, same_work: bool) -> None:
         """Store one outcome, all of it or nothing.
@@ -97,7 +112,7 @@ class GradebookWriter:
             LateError: It is late, and nobody can tell what that costs; as above.
         """
         refuse_id(outcome.student_id)
-        self._transact(lambda: self._store(outcome, same_work))
+        self._do(lambda: self._store(outcome, same_work))
 
     def write_marks(self, outcome: Outcome, cells: Collection[str], *, news: bool) -> None:
         """Store these test cells' automatic marks, and nothing else of an outcome.
@@ -108,18 +123,7 @@ class GradebookWriter:
         Raises:
             GradebookError: It cannot be written, or holds no such submission; nothing is stored.
         """
-        self._transact(lambda: self._store_marks(outcome, cells, news))
-
-    def _transact(self, store: Callable[[], None]) -> None:
-        def attempt() -> None:
-            try:
-                store()
-                self._session.commit()
-            finally:
-                # Rolls back what is not committed, and forgets what it knew.
-                self._session.remove()
-
-        _patiently(attempt)
+        self._do(lambda: self._store_marks(outcome, cells, news))
 
     def renew_penalties(self, assignment: str) -> dict[str, str]:
         """Let late penalties follow the due date, extensions and marks by hand as they are now.
@@ -133,25 +137,35 @@ class GradebookWriter:
         """
         from nbgrader.api import Assignment as Row
 
-        def attempt() -> dict[str, str]:
+        def renew() -> dict[str, str]:
             failed = {}
-            try:
-                row = self._session.query(Row).filter_by(name=assignment).one_or_none()
-                if row is not None and row.duedate is not None:
-                    self._late_penalties.load()
-                for submission in row.submissions if row is not None else ():
-                    if not (submission.late_submission_penalty or row.duedate is not None):
-                        continue
-                    try:
-                        self._renew(submission)
-                    except LateError as error:
-                        failed[submission.student_id] = str(error)
-                self._session.commit()
-            finally:
-                self._session.remove()
+            row = self._session.query(Row).filter_by(name=assignment).one_or_none()
+            if row is not None and row.duedate is not None:
+                self._late_penalties.load()
+            for submission in row.submissions if row is not None else ():
+                if not (submission.late_submission_penalty or row.duedate is not None):
+                    continue
+                try:
+                    self._renew(submission)
+                except LateError as error:
+                    failed[submission.student_id] = str(error)
             return failed
 
-        return _patiently(attempt)
+        return self._do(renew)
+
+    def _do(self, action: Callable[[], _Result]) -> _Result:
+        """Do something in one transaction, and again where another program was in its way."""
+
+        def attempt() -> _Result:
+            try:
+                done = action()
+                self._session.commit()
+            finally:
+                # Rolls back what is not committed, and forgets what it knew.
+                self._session.remove()
+            return done
+
+        return _patiently(attempt, self._address, is_open=True)
 
     def _renew(self, submission: Any) -> None:
         """Set the penalties of one submission, all or none."""
@@ -343,28 +357,56 @@ def _is_text(char: str) -> bool:
     return unicodedata.category(char) not in ("Cc", "Cs", "Zl", "Zp")
 
 
-def _patiently(action: Callable[[], _Result]) -> _Result:
-    """Do it, and again for a while if the gradebook is in use elsewhere."""
-    from sqlalchemy.exc import DBAPIError, OperationalError
+def _patiently(action: Callable[[], _Result], address: str, *, is_open: bool = False) -> _Result:
+    """Do it, and again for a while if the gradebook is in use elsewhere or its server went away.
+
+    A server that is not there when the gradebook is opened is no accident, and not waited for.
+    """
+    from sqlalchemy.exc import ArgumentError, DBAPIError
 
     end = time.monotonic() + BUSY_SECONDS
     while True:
         try:
             return action()
-        except OperationalError as error:
-            busy = any(word in str(error.orig).lower() for word in ("locked", "busy"))
-            if not busy or time.monotonic() > end:
-                raise _explained(error) from error
-            time.sleep(0.5)
         except DBAPIError as error:
-            raise _explained(error) from error
+            lost = file_of(address) is None and _is_lost(error)
+            if not (_is_busy(error) or (lost and is_open)):
+                raise _explained(error, address) from error
+            if time.monotonic() > end:
+                raise (_lost if lost else _explained)(error, address) from error
+            time.sleep(0.5)
+        except (ArgumentError, ModuleNotFoundError) as error:
+            raise GradebookError(
+                f"The gradebook {shown(address)} cannot be opened ({reason(error)})."
+            ) from None
 
 
-def _explained(error: Any) -> GradebookError:
+def _is_busy(error: Any) -> bool:
+    """Say whether another program was in the way; the next try may do."""
+    state = getattr(error.orig, "sqlstate", None)
+    return state in _IN_THE_WAY or (
+        state is None and any(word in str(error.orig).lower() for word in ("locked", "busy"))
+    )
+
+
+def _is_lost(error: Any) -> bool:
+    """Say whether the server went away, or shuts down, or starts."""
+    state = getattr(error.orig, "sqlstate", None)
+    return bool(error.connection_invalidated) or state is None or state[:3] in ("080", "57P")
+
+
+def _explained(error: Any, address: str) -> GradebookError:
     return GradebookError(
-        f"The gradebook cannot be used ({error.orig}). If another program has it open, close it; "
-        "if nbgrader was upgraded, back the gradebook up and run: nbgrader db upgrade. "
-        "Then grade again: nothing is lost."
+        f"The gradebook {shown(address)} cannot be used ({reason(error)}). If another program has "
+        "it open, close it; if nbgrader was upgraded, back the gradebook up and run: nbgrader db "
+        "upgrade. Then grade again: nothing is lost."
+    )
+
+
+def _lost(error: Any, address: str) -> GradebookError:
+    return GradebookLost(
+        f"The gradebook's server is gone ({shown(address)}: {reason(error)}). What was stored "
+        "stays. When it is back, the same command carries on."
     )
 
 

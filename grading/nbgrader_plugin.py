@@ -22,6 +22,7 @@ from traitlets import Bool, default
 
 from grading.autograde import autograde
 from grading.course import Course
+from grading.database import shown
 from grading.grade import NOT_GRADED, Status
 from grading.gradebook import GradebookError
 from grading.plain import printable
@@ -132,6 +133,8 @@ def _refuse_other_settings(
     }
     for name, (given, expected) in wanted.items():
         if str(given) != str(expected):
+            if name == "db_url":
+                given, expected = shown(str(given)), shown(str(expected))
             text = (
                 f"CourseDirectory.{name} is {str(given)!r}, but this course is {done} with "
                 f"{str(expected)!r}. Leave the option out; nothing was {done}."

