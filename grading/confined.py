@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import select
@@ -22,10 +23,13 @@ from grading.protocol import Reader
 from grading.warm import Warm, WarmError
 
 START_SECONDS = 300.0  # long, as no student's code runs yet: a busy machine is no failure
+# How long what is written is left to gather: each writing would wake the grader otherwise, which
+# takes longer than most cells.
+_REST_SECONDS = 0.004
+_PIPE_BYTES = 1 << 20  # so that nobody waits for the grader meanwhile
 _LOOK_SECONDS = 0.05  # how often memory, files and the clock are looked at
 _ERROR_BYTES = 4000
 _CPU_SIGNAL = 128 + signal.SIGXCPU
-_NEARLY = 0.1  # of computing: the kernel counts in hundredths, and not at once
 _CORES = Cores()
 # Stands behind the walls in place of Python, so that they stand when what was forked comes.
 _STAY = ("/bin/sh", "-c", "echo; read -r stay")
@@ -39,16 +43,17 @@ class Confined:
     """A Python process in a fresh sandbox, with one pipe out.
 
     ``arguments`` follow Python's name; the pipe's file descriptor is added to them. ``given`` is
-    what it reads from its standard input. With a ``warm`` process Python is not started: a fork of
-    that process goes into the sandbox. Leaving the ``with`` block ends every process inside.
-    Raises SandboxError where bubblewrap fails, and WarmError where nothing can be forked.
+    what it reads from its standard input, and ``visible`` comes from `walls.view`. With a ``warm``
+    process Python is not started: a fork of that process goes into the sandbox. Leaving the
+    ``with`` block ends every process inside. Raises SandboxError where bubblewrap fails, and
+    WarmError where nothing can be forked.
     """
 
     def __init__(
         self,
         arguments: Sequence[str],
         given: bytes,
-        modules: Sequence[Path],
+        visible: Sequence[str],
         limits: Limits,
         warm: Warm | None = None,
     ) -> None:
@@ -61,7 +66,7 @@ class Confined:
                 self._guard = guards.memory_guard(limits.memory_bytes)
                 self._leaving.callback(self._guard.close)
                 self._core = self._leaving.enter_context(_CORES.one())
-                self._start(arguments, given, modules, warm)
+                self._start(arguments, given, visible, warm)
             except WarmError:
                 raise
             except OSError as error:
@@ -106,7 +111,7 @@ class Confined:
     # Starting
 
     def _start(
-        self, arguments: Sequence[str], given: bytes, modules: Sequence[Path], warm: Warm | None
+        self, arguments: Sequence[str], given: bytes, visible: Sequence[str], warm: Warm | None
     ) -> None:
         with contextlib.ExitStack() as handed_over:
             self._pipe, pipe = self._open_pipe(handed_over)
@@ -119,8 +124,12 @@ class Confined:
             given_file = _memory_file(given, handed_over)
             user, limits = walls.fresh_user(), self._limits
             if warm is not None:
-                limits = dataclasses.replace(limits, processes=limits.processes + 1)
-            words = walls.command(modules, limits, user, info=info_end, hold=held, seccomp=seccomp)
+                # For the program that stays; and the guard is to be first, as nobody hears of how a
+                # forked process ended.
+                limits = dataclasses.replace(
+                    limits, processes=limits.processes + 1, cpu_seconds=limits.cpu_seconds + 1
+                )
+            words = walls.command(visible, limits, user, info=info_end, hold=held, seccomp=seccomp)
             if warm is None:
                 words += [str(walls.python()), "-I", "-S", "-B", *arguments, str(pipe)]
             else:
@@ -144,6 +153,7 @@ class Confined:
             self._leaving.callback(self._end_process)
             self._exit = self._open(os.pidfd_open(process.pid))
             self._first = self._find_first(info)
+            self._roots: tuple[int, ...] = (self._first,)
             try:
                 self._first_exit = self._open(os.pidfd_open(self._first))
             except ProcessLookupError:
@@ -164,10 +174,11 @@ class Confined:
                     "limits": walls.process_limits(limits),
                     "seccomp": walls.seccomp_filter().hex(),
                 }
-                with contextlib.closing(warm.fork()) as fork:
+                with contextlib.closing(warm.fork(self._first_exit)) as fork:
                     self._guard.take(fork.process)
-                    inside = (self._first_exit, pipe, stderr, given_file)
-                    self._exit = self._open(fork.enter(about, inside))
+                    self._exit = self._open(os.pidfd_open(fork.process))
+                    self._roots = (self._first, fork.process)
+                    fork.enter(about, (pipe, stderr, given_file))
 
     def _wait_for(self, here: int) -> None:
         """Wait until a program stands behind all walls and says so."""
@@ -196,6 +207,8 @@ class Confined:
         reading, writing = os.pipe()
         handed_over.callback(os.close, writing)
         os.set_blocking(reading, False)
+        with contextlib.suppress(OSError):  # an ordinary user may have only so much
+            fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return self._open(reading), writing
 
     def _find_first(self, info: int) -> int:
@@ -243,6 +256,8 @@ class Confined:
                 if data == b"":
                     return self._died(reader)
                 reader.feed(data or b"")
+                if not (reader.finished or reader.flaw):
+                    time.sleep(_REST_SECONDS)
             if reader.finished:
                 return "finished", ""
             if reader.flaw:
@@ -275,10 +290,10 @@ class Confined:
     def _used_up(self, reader: Reader) -> tuple[Ending, str] | None:
         if not reader.started:
             return None  # bwrap may still be building the walls: its root is the machine's own
-        if self._guard.exceeded(self._first):
+        if self._guard.exceeded(*self._roots):
             size = f"{self._limits.memory_bytes / (1 << 30):.3g} GB"
             return "out of memory", _stopped(f"used more than {size} of memory", reader)
-        if guards.computed(self._first) > self._limits.cpu_seconds:
+        if guards.computed(*self._roots) > self._limits.cpu_seconds:
             return self._computed_too_long(reader)
         if guards.too_many_files(self._first, walls.WRITABLE):
             return "died", _stopped(f"made more than {guards.MAX_FILES} files", reader)
@@ -295,10 +310,6 @@ class Confined:
         """Read what was still in the pipe when the process ended, or closed it."""
         used_up = self._used_up(reader)
         self._poll(self._exit).poll(1000)  # for its exit status, unless it only closed the pipe
-        # Of a forked process nobody hears the status, but what it computed is still counted: at
-        # the second look, where it was buried in the middle of the first.
-        computed = max(guards.computed(self._first) for _ in range(2))
-        spent = computed > self._limits.cpu_seconds - _NEARLY
         self._end_all()
         while not reader.flaw and not reader.finished and (data := _read(self._pipe)):
             reader.feed(data)
@@ -307,7 +318,7 @@ class Confined:
             return "finished", ""
         if used_up is not None:
             return used_up
-        if spent or self._process.wait() == _CPU_SIGNAL:
+        if self._process.wait() == _CPU_SIGNAL:
             return self._computed_too_long(reader)
         if reader.flaw:
             return self._malformed(reader)
@@ -345,7 +356,7 @@ def _memory_file(content: bytes, handed_over: contextlib.ExitStack) -> int:
 def _read(descriptor: int) -> bytes | None:
     """Read what is there: None when nothing is yet, nothing at all when it is over."""
     try:
-        return os.read(descriptor, 1 << 16)
+        return os.read(descriptor, _PIPE_BYTES)
     except BlockingIOError:
         return None
 

@@ -19,7 +19,6 @@ import signal
 import socket
 import struct
 import sys
-import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,14 +28,16 @@ if TYPE_CHECKING:
     from grading import runner
 
 # What linux/sched.h, linux/prctl.h and linux/capability.h call them.
-_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
-_USER_NAMESPACE = 0x10000000
+_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x40000000
+_USERS, _PROCESSES = 0x10000000, 0x20000000
 _DIE_WITH_PARENT, _SET_DUMPABLE, _SET_SECCOMP, _FILTER = 1, 4, 22, 2
 _DROP_BOUND, _NO_NEW_PRIVS = 24, 38
 _AMBIENT, _CLEAR_ALL = 47, 4
 _CAPABILITIES_VERSION = 0x20080522
 _MESSAGE = 1 << 16
 _LEFT = ("/tmp", "/home/student")  # where imports may leave files
+
+Left = Mapping[str, bytes | None]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -62,24 +63,58 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # so that no child copies what it only looks at
     control.send(f"{os.getpid()} ".encode())
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, 16, 1)
+        message, descriptors, _, _ = socket.recv_fds(control, 16, 2)
         if not message or _threads() != 1:
             os._exit(0)
-        if os.fork() == 0:
-            control.close()
-            talk = socket.socket(fileno=descriptors[0])
-            try:
-                _enter(talk, ready, left)
-            except BaseException as error:
-                # The grader hears it by the one or reads it from the other: who is here is no
-                # student yet, or could as well have written it.
-                with contextlib.suppress(OSError):
-                    talk.send(f"! {error}".encode()[:_MESSAGE])
-                traceback.print_exc()
-            finally:
-                os._exit(1)
-        os.close(descriptors[0])
+        talk, first = socket.socket(fileno=descriptors[0]), descriptors[1]
+        try:
+            child = _fork_into(first, own)
+        except OSError as error:
+            _tell(talk, f"nothing could be forked ({error})")
+        else:
+            if child == 0:
+                control.close()
+                _run(talk, first, ready, left)
+            _tell(talk, str(child))
+        talk.close()
+        os.close(first)
+
+
+def _tell(talk: socket.socket, text: str) -> None:
+    with contextlib.suppress(OSError):  # the grader may have given up
+        talk.send(text.encode())
+
+
+def _fork_into(first: int, own: int) -> int:
+    """Fork; the child is in the process namespace of ``first``, and this process stays in its own.
+
+    Only what a process forks can be in another process namespace.
+    """
+    _call("setns", first, _PROCESSES)
+    child = -1
+    try:
+        child = os.fork()
+        return child
+    finally:
+        if child != 0:
+            _call("setns", own, _PROCESSES)
+
+
+def _run(talk: socket.socket, first: int, ready: runner.Ready, left: Left) -> NoReturn:
+    try:
+        _enter(talk, first)
+        for name, content in left.items():
+            if content is None:
+                Path(name).mkdir(parents=True, exist_ok=True)
+            else:
+                Path(name).write_bytes(content)
+        _start(ready)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
 
 
 def _threads() -> int:
@@ -98,7 +133,7 @@ def _flaw() -> str:
     return ""
 
 
-def _left_by_imports() -> dict[str, bytes | None]:
+def _left_by_imports() -> Left:
     """Give the small files and the folders (None) that a run finds if it imports by itself."""
     found: dict[str, bytes | None] = {}
     for top in _LEFT:
@@ -110,45 +145,28 @@ def _left_by_imports() -> dict[str, bytes | None]:
     return found
 
 
-def _enter(talk: socket.socket, ready: runner.Ready, left: Mapping[str, bytes | None]) -> NoReturn:
-    """Go behind the walls and run the job; the descriptors come with what to do there."""
+def _enter(talk: socket.socket, first: int) -> None:
+    """Go behind the walls. Whoever comes back from here has no rights and no way out."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    talk.send(str(os.getpid()).encode())  # the grader limits it and all that it starts
-    message, (first, pipe, errors, given), _, _ = socket.recv_fds(talk, _MESSAGE, 4)
+    message, descriptors, _, _ = socket.recv_fds(talk, _MESSAGE, 3)
+    if not message:
+        os._exit(1)
+    talk.close()
     about = json.loads(message)
     os.sched_setaffinity(0, {about["core"]})
     user = about["user"]
     # An ordinary user's rights over the namespaces come from outside the last one.
-    for kinds in (_NAMESPACES, *((_USER_NAMESPACE,) if user is None else ())):
+    for kinds in (_NAMESPACES, *((_USERS,) if user is None else ())):
         _call("setns", first, kinds)
     os.chdir("/home/student")
-    # Only a new process is in the new process namespace, and only what is left behind by one that
-    # was there gets the sandbox's first process as its parent.
-    if child := os.fork():
-        os.waitpid(child, 0)
-        os._exit(0)
-    if os.fork():
-        os._exit(0)
-    while os.getppid() != 1:
-        time.sleep(0.0002)
     os.setsid()
     os.umask(0o022)
+    _hold_only(*descriptors)
     for name, bounds in about["limits"].items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), tuple(bounds))
     _give_up_rights(user)
     _filter_calls(bytes.fromhex(about["seccomp"]))
     _refuse_rights()
-    talk.send(b"in")
-    if talk.recv(2) != b"go":
-        os._exit(1)
-    talk.close()
-    _hold_only(pipe, errors, given)
-    for name, content in left.items():
-        if content is None:
-            Path(name).mkdir(parents=True, exist_ok=True)
-        else:
-            Path(name).write_bytes(content)
-    _start(ready)
 
 
 def _start(ready: runner.Ready) -> NoReturn:

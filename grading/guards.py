@@ -27,8 +27,8 @@ class Guard(Protocol):
     def take(self, process: int) -> None:
         """Take a process that was started elsewhere, with all that it will start."""
 
-    def exceeded(self, process: int) -> bool:
-        """Say whether the sandbox whose first process this is used more than it may."""
+    def exceeded(self, *processes: int) -> bool:
+        """Say whether a sandbox, all of which is below these processes, used more than it may."""
 
     def close(self) -> None:
         """Clean up, once the sandbox's processes are gone."""
@@ -76,7 +76,7 @@ class CgroupGuard:
         """Move a process into the cgroup."""
         (self._folder / "cgroup.procs").write_text(str(process))
 
-    def exceeded(self, process: int) -> bool:
+    def exceeded(self, *processes: int) -> bool:
         """Say whether the kernel ended a process for want of memory."""
         for line in self._events.read_text().splitlines():
             if line.startswith("oom_kill "):
@@ -107,11 +107,11 @@ class WatchingGuard:
         return []
 
     def take(self, process: int) -> None:
-        """Do nothing: what the sandbox's first process has below it is looked at anyway."""
+        """Do nothing: it is looked at anyway."""
 
-    def exceeded(self, process: int) -> bool:
+    def exceeded(self, *processes: int) -> bool:
         """Add up the resident memory, and count shared pages once where that matters."""
-        family = list(descendants(process))
+        family = list(descendants(*processes))
         if sum(_resident(member) for member in family) <= self._limit:
             return False
         return sum(_own_share(member) for member in family) > self._limit
@@ -163,14 +163,17 @@ def _hands_down_memory(folder: Path) -> bool:
     return False
 
 
-def descendants(process: int) -> Iterator[int]:
-    """Give a process and all below it. Inside a sandbox all are below its first process."""
-    yield process
-    with contextlib.suppress(OSError):
-        for task in list(Path(f"/proc/{process}/task").iterdir()):
-            with contextlib.suppress(OSError):
-                for child in (task / "children").read_text().split():
-                    yield from descendants(int(child))
+def descendants(*processes: int) -> Iterator[int]:
+    """Give these processes and all below them.
+
+    Inside a sandbox all are below its first process, but for one that was forked elsewhere.
+    """
+    for process in processes:
+        yield process
+        with contextlib.suppress(OSError):
+            for task in list(Path(f"/proc/{process}/task").iterdir()):
+                with contextlib.suppress(OSError):
+                    yield from descendants(*map(int, (task / "children").read_text().split()))
 
 
 def _resident(process: int) -> int:
@@ -188,10 +191,10 @@ def _own_share(process: int) -> int:
     return 0
 
 
-def computed(process: int) -> float:
+def computed(*processes: int) -> float:
     """Give the seconds that a sandbox's processes computed, with the ended ones waited for."""
     ticks = 0
-    for member in descendants(process):
+    for member in descendants(*processes):
         with contextlib.suppress(OSError):
             # Behind the name, in which anything may stand: utime, stime, cutime and cstime.
             fields = Path(f"/proc/{member}/stat").read_bytes().rpartition(b")")[2].split()

@@ -58,8 +58,12 @@ class Sandbox:
         self._limits = limits
         self._imports = None if warm is None else tuple(dict.fromkeys(warm))
         self.why_cold = "" if warm is not None else "it was asked for"
+        self._visible = walls.view(self._modules, limits)
         self._kept: Warm | None = None
         self._failures = 0
+        if self._imports is not None:
+            with contextlib.suppress(OSError):  # the first run will meet it again, and say so
+                self._kept = SHARED.get(self._visible, self._imports)
 
     def run(self, job: Job, *, alone: bool = False, cold: bool = False) -> Run:
         """Run a job's cells in order; may be called from several threads at once.
@@ -92,11 +96,10 @@ class Sandbox:
             return None
         assert self._imports is not None
         try:
-            _find_warm_walls()
-            # The same words start the same process, so several sandboxes share one.
-            kept = self._kept or SHARED.get(self._modules, self._imports, self._limits)
+            kept = self._kept or SHARED.get(self._visible, self._imports)
+            kept.wait(_find_warm_walls)
         except (OSError, SandboxError) as error:
-            self.why_cold = str(error)
+            self._kept, self.why_cold = None, str(error)
             return None
         self._kept = kept
         return kept
@@ -105,14 +108,14 @@ class Sandbox:
         words = [walls.RUNNER]
         if warm is not None:
             try:
-                return Confined(words, given, self._modules, self._limits, warm)
+                return Confined(words, given, self._visible, self._limits, warm)
             except WarmError as error:
                 self._kept = None
                 SHARED.forget(warm)
                 self._failures += 1
                 if self._failures == _PATIENCE:
                     self.why_cold = str(error)
-        return Confined(words, given, self._modules, self._limits)
+        return Confined(words, given, self._visible, self._limits)
 
     def digest(self) -> str:
         """Give a text that changes with Python, the packages, the modules, or the limits."""
@@ -210,10 +213,9 @@ os.write(int(sys.argv[1]), ("; ".join(flaws) or "all walls stand").encode())
 """
 
 
-@functools.cache  # of success only
-def _find_warm_walls() -> None:
-    """Raise SandboxError unless a forked process stands behind all walls."""
-    if flaws := _try_walls(SHARED.get((), (), _USUAL_LIMITS)):
+def _find_warm_walls(warm: Warm) -> None:
+    """Raise SandboxError unless a process forked from this one stands behind all walls."""
+    if flaws := _try_walls(warm):
         raise SandboxError(" ".join(flaws))
 
 
@@ -221,7 +223,8 @@ def _try_walls(warm: Warm | None = None) -> list[str]:
     program = f"SIZE = {_USUAL_LIMITS.disk_bytes}\n{_TRY}"
     given = b"" if warm is None else json.dumps({"program": program}).encode()
     try:
-        with Confined(["-c", program], given, (), _USUAL_LIMITS, warm) as confined:
+        visible = walls.view((), _USUAL_LIMITS)
+        with Confined(["-c", program], given, visible, _USUAL_LIMITS, warm) as confined:
             said, errors = confined.said()
     except SandboxError as error:
         said, errors = "", str(error)

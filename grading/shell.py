@@ -3,7 +3,9 @@
 Like all that runs inside, it only has to be right for honest notebooks; nobody trusts it.
 """
 
+import ast
 import base64
+import contextlib
 import io
 import itertools
 import linecache
@@ -191,12 +193,40 @@ class Shell(InteractiveShell):
         config = Config()
         config.HistoryManager.enabled = False
         super().__init__(config=config, **settings)  # type: ignore[no-untyped-call]
+        self._usual = self._transforms()
 
     def run(self, name: str, source: str) -> bool:
         """Run one cell; say whether it ended without an exception."""
         self.compile.cell_name = name  # type: ignore[attr-defined]
         result = self.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
         return bool(result.success)
+
+    def transform_cell(self, raw_cell: str) -> str:
+        """Leave plain Python as it is; IPython would look for its magics token by token.
+
+        It would change nothing, but for blank beginnings and for prompts, unless a cell has set
+        transforms of its own.
+        """
+        prompts = any(line.startswith(("...", "In [")) for line in raw_cell.splitlines())
+        # Where Python warns of an escape in a text, it would do so once more here.
+        plain = raw_cell[:1].strip() and not prompts and "\\" not in raw_cell
+        if plain and self._transforms() == self._usual:
+            with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+                compile(raw_cell, self.compile.cell_name, "exec", ast.PyCF_ONLY_AST)  # type: ignore[attr-defined]
+                return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+        return str(super().transform_cell(raw_cell))  # type: ignore[no-untyped-call]
+
+    def should_run_async(self, raw_cell: str, **more: Any) -> bool:
+        """Say whether a cell awaits something at its top; most are not even compiled for that."""
+        if "await" not in raw_cell and "async" not in raw_cell:
+            return False
+        return bool(super().should_run_async(raw_cell, **more))
+
+    def _transforms(self) -> list[list[Any]]:
+        """Give all that changes a cell's text."""
+        manager = self.input_transformer_manager
+        places = (manager.cleanup_transforms, manager.line_transforms, manager.token_transformers)
+        return [list(each) for each in (*places, self.input_transformers_post)]
 
     def showtraceback(self, exc_tuple: Any = None, *_: Any, **__: Any) -> None:
         """Send an exception as an error output."""

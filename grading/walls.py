@@ -186,8 +186,13 @@ def python() -> Path:
     return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
 
+def view(modules: Sequence[Path], limits: Limits) -> tuple[str, ...]:
+    """Give the words for all that is visible inside; finding it takes a while, so keep them."""
+    return (*_environment(len(package_folders())), *_mounts(modules, limits))
+
+
 def command(
-    modules: Sequence[Path],
+    visible: Sequence[str],
     limits: Limits,
     user: int | None,
     *,
@@ -197,9 +202,9 @@ def command(
 ) -> list[str]:
     """Give the words that start a program inside new walls; the program's own words follow.
 
-    ``user`` is who it runs as: `fresh_user()`. ``info``, ``hold`` and ``seccomp`` are file
-    descriptors. bwrap writes to the first who its child is, and waits for the second to be closed
-    before anything runs.
+    ``visible`` comes from `view` and ``user``, who it runs as, from `fresh_user`. ``info``,
+    ``hold`` and ``seccomp`` are file descriptors. bwrap writes to the first who its child is, and
+    waits for the second to be closed before anything runs.
     """
     words = [_tool("bwrap"), "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     words += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
@@ -209,15 +214,14 @@ def command(
         words += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
     else:
         words += _capabilities("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
-    words += _environment(len(package_folders()))
-    words += _mounts(modules, limits)
+    words += visible
     if user is not None:
         words += _become(user)
     bounds = process_limits(limits).items()
     return [*words, _tool("prlimit"), *(f"--{name}={soft}:{hard}" for name, (soft, hard) in bounds)]
 
 
-def warm_command(modules: Sequence[Path], limits: Limits) -> list[str]:
+def warm_command(visible: Sequence[str]) -> list[str]:
     """Give the words that start the process which others are forked from.
 
     It sees what a sandbox sees and runs no student's code. It keeps the rights to lead what it
@@ -230,7 +234,7 @@ def warm_command(modules: Sequence[Path], limits: Limits) -> list[str]:
         words += ["--unshare-user", "--uid", "0", "--gid", "0"]
     names = ("SETUID", "SETGID", "SETPCAP", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE")
     words += _capabilities(*(f"CAP_{name}" for name in names))
-    return [*words, *_environment(len(package_folders())), *_mounts(modules, limits)]
+    return [*words, *visible]
 
 
 def inside_user_namespace(namespace: int) -> list[str]:

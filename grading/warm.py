@@ -12,19 +12,15 @@ import contextlib
 import json
 import os
 import socket
-import struct
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 
 from grading import walls
-from grading.job import Limits
 
 READY_SECONDS = 300.0  # for the imports, on a busy machine
 ENTER_SECONDS = 60.0  # from a fork to behind the walls
 _MESSAGE = 1 << 16
-_CREDENTIALS = struct.Struct("3i")  # process, user, group
 
 
 class WarmError(OSError):
@@ -32,20 +28,24 @@ class WarmError(OSError):
 
 
 class Warm:
-    """One warm process for sandboxes with these modules, with some imports done."""
+    """One warm process, which sees what is ``visible`` in a sandbox, with some imports done.
 
-    def __init__(self, modules: Sequence[Path], imports: Sequence[str], limits: Limits) -> None:
-        self._modules = modules
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._control = ours
-        # A user namespace belongs to whoever made it; the grader keeps it by this descriptor.
+    It is on its way when it is made; `wait` before it is asked for anything.
+    """
+
+    def __init__(self, visible: Sequence[str], imports: Sequence[str]) -> None:
+        self._lock = threading.Lock()
+        self._flaw: Exception | None = None
+        self.process = 0
+        # A sandbox of an ordinary user is made inside this one; the grader keeps it open.
         self.user_namespace: int | None = None
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._errors = os.fdopen(os.memfd_create("grading"), "w+b")
         with theirs, os.fdopen(os.memfd_create("grading"), "w+b") as given:
             given.write(json.dumps(list(imports)).encode())
             given.flush()
             given.seek(0)
-            words = [*walls.warm_command(modules, limits), str(walls.python()), "-I", "-S", "-B"]
+            words = [*walls.warm_command(visible), str(walls.python()), "-I", "-S", "-B"]
             words += [walls.FORKED, str(theirs.fileno())]
             try:
                 self._process = subprocess.Popen(
@@ -60,16 +60,26 @@ class Warm:
                     start_new_session=True,
                 )
             except OSError:
-                ours.close()
+                self._control.close()
                 self._errors.close()
                 raise
-        try:
-            self._wait_until_ready()
-        except OSError:
-            self.close()
-            raise
 
-    def _wait_until_ready(self) -> None:
+    def wait(self, try_walls: Callable[[Warm], None]) -> None:
+        """Wait until it is ready, and have what is forked from it tried once.
+
+        Raises what is wrong with it, each time: WarmError, or what the trial raises.
+        """
+        with self._lock:
+            if self.process == 0 and self._flaw is None:
+                try:
+                    self._hear()
+                    try_walls(self)
+                except Exception as error:
+                    self._flaw = error
+        if self._flaw is not None:
+            raise self._flaw
+
+    def _hear(self) -> None:
         self._control.settimeout(READY_SECONDS)
         said = self._control.recv(_MESSAGE).decode("utf-8", "replace")
         self._control.settimeout(None)
@@ -85,12 +95,15 @@ class Warm:
             place = f"/proc/{self.process}/ns/user"
             self.user_namespace = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
 
-    def fork(self) -> Fork:
-        """Fork a process that is not behind walls yet, and runs nothing before it is."""
+    def fork(self, first: int) -> Fork:
+        """Fork into the process namespace of ``first``, the descriptor of a process there.
+
+        What is forked does nothing yet but wait for what `Fork.enter` tells it.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
-                socket.send_fds(self._control, [b"fork"], [theirs.fileno()])
+                socket.send_fds(self._control, [b"fork"], [theirs.fileno(), first])
             except OSError as error:
                 ours.close()
                 raise WarmError(f"the warm process has ended ({error.strerror})") from error
@@ -113,51 +126,27 @@ class Fork:
 
     def __init__(self, talk: socket.socket) -> None:
         self._talk = talk
-        self._talk.settimeout(ENTER_SECONDS)
+        talk.settimeout(ENTER_SECONDS)
         try:
-            self.process = int(self._hear())
-        except OSError:
+            said = talk.recv(_MESSAGE).decode("utf-8", "replace")
+        except OSError as error:
             talk.close()
-            raise
+            raise WarmError(f"nothing was heard of a fork ({error})") from error
+        if not said.isdecimal():
+            talk.close()
+            raise WarmError(said or "the warm process has ended")
+        self.process = int(said)
 
-    def enter(self, about: Mapping[str, object], descriptors: Sequence[int]) -> int:
-        """Lead it behind the walls; give the descriptor of the process there, which goes on."""
-        with self._talk:
-            self._talk.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    def enter(self, about: Mapping[str, object], descriptors: Sequence[int]) -> None:
+        """Let it go behind the walls and run."""
+        try:
             socket.send_fds(self._talk, [json.dumps(about).encode()], list(descriptors))
-            inside = os.pidfd_open(self._hear_who_is_in())
-            self._talk.send(b"go")  # until then it stays, and its number is no other's
-        return inside
+        except OSError as error:
+            raise WarmError(f"a fork ended before it was behind its walls ({error})") from error
 
     def close(self) -> None:
-        """Leave it; a process that hears nothing more ends."""
+        """Leave it; one that was told nothing ends."""
         self._talk.close()
-
-    def _hear_who_is_in(self) -> int:
-        """Wait until it is behind its walls; the kernel says which process wrote that."""
-        said, about = self._hear_with_sender()
-        if said != "in":
-            raise WarmError(f"the forked process said {said!r}")
-        return about
-
-    def _hear(self) -> str:
-        return self._hear_with_sender()[0]
-
-    def _hear_with_sender(self) -> tuple[str, int]:
-        room = socket.CMSG_SPACE(_CREDENTIALS.size)
-        try:
-            data, ancillary, _, _ = self._talk.recvmsg(_MESSAGE, room)
-        except OSError as error:
-            raise WarmError(f"the forked process was not heard of ({error})") from error
-        said = data.decode("utf-8", "replace")
-        if not said or said.startswith("!"):
-            raise WarmError(said[2:] or "the forked process ended before it was behind its walls")
-        senders = [
-            _CREDENTIALS.unpack(content)[0]
-            for level, kind, content in ancillary
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)
-        ]
-        return said, senders[0] if senders else 0
 
 
 class _Shared:
@@ -167,12 +156,12 @@ class _Shared:
         self._lock = threading.Lock()
         self._found: dict[object, Warm] = {}
 
-    def get(self, modules: Sequence[Path], imports: Sequence[str], limits: Limits) -> Warm:
-        """Give the warm process for these modules and imports; it is started if there is none."""
-        key = (*walls.warm_command(modules, limits), *imports, os.getpid())
+    def get(self, visible: Sequence[str], imports: Sequence[str]) -> Warm:
+        """Give the warm process that sees this and imported that; started if there is none."""
+        key = (*visible, *imports, os.getpid())
         with self._lock:
             if key not in self._found:
-                self._found[key] = Warm(modules, imports, limits)
+                self._found[key] = Warm(visible, imports)
             return self._found[key]
 
     def forget(self, warm: Warm) -> None:

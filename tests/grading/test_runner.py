@@ -91,6 +91,28 @@ def test_after_an_error_the_notebook_goes_on():
     assert last.outputs[0]["data"]["text/plain"] == "'still here'"
 
 
+def test_a_cells_text_is_changed_as_jupyter_would_change_it():
+    cells, _ = run(
+        "\n\n1 / 0",
+        "  x = 3\n  print(x)",
+        ">>> print('a prompt')\n... \n",
+        "print('''\n%pwd\n!ls''')\n%time print('timed')",
+        "found = !echo shell\nfound",
+        "text = '\\d'",
+        "...\nprint('dots')",
+        "def louder(lines):\n    return [line.replace('low', 'LOUD') for line in lines]\n"
+        "get_ipython().input_transformers_post.append(louder)",
+        "print('low')",
+    )
+    assert "line 1" in error(cells[0])
+    assert [text(cell).splitlines()[:1] for cell in cells[1:3]] == [["3"], ["a prompt"]]
+    assert text(cells[3]).startswith("\n%pwd\n!ls\ntimed\n")
+    assert cells[4].outputs[0]["data"]["text/plain"] == "['shell']"
+    assert text(cells[5], "stderr").count("invalid escape sequence") <= 1
+    assert text(cells[6]) == "dots\n"
+    assert text(cells[8]) == "LOUD\n"
+
+
 def test_tracebacks_are_short_plain_and_show_no_path_of_the_sandbox():
     (chained, deep, library, odd), _ = run(
         "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise ValueError('worse') from e",
