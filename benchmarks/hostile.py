@@ -11,12 +11,12 @@ submissions among them, and counts:
   anything that a student gets back;
 - batches stopped: submissions without an outcome, or with one that is not the attack's.
 
-All but the number of attacks must be 0, else the command fails. Run by root it does the same once
-more as an ordinary user. Each run of a submission starts a process anew; a mode in which
-processes are kept ready does not exist yet, so nothing is said of one.
+All but the number of attacks must be 0, else the command fails. It does so cold, where each run of
+a submission starts Python anew, and warm, where it is forked from a process that is kept ready; and
+run by root it does both once more as an ordinary user.
 
---attack NAME chooses attacks; may be given again. All of them take long: some end only when their
-time is up, and are then tried once more alone.
+--attack NAME chooses attacks; may be given again, as may --mode. All of them take long: some end
+only when their time is up, and are then tried once more alone.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import subprocess
@@ -33,6 +34,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from benchmarks.report import Report
+from grading.sandbox import Sandbox
 from tests.grading.handing_in import CASES, Case
 from tests.grading.hostile import every_attack
 from tests.grading.hostile.attack import PASSED
@@ -55,6 +57,7 @@ from tests.grading.without_root import (
 )
 
 HONEST = ("right", "wrong")
+MODES = ("cold", "warm")
 KEPT = ("solutions", "exercises", "submitted")
 
 
@@ -87,8 +90,10 @@ def told(batch: Batch, pages: Mapping[str, str], cases: Iterable[Case]) -> int:
     return count
 
 
-def measure(names: Iterable[str]) -> dict[str, float]:
+def measure(names: Iterable[str], mode: str) -> dict[str, float]:
     """Grade these attacks among honest submissions, and count what they gained."""
+    if mode == "warm" and (why := Sandbox(warm=()).get_ready()):
+        sys.exit(f"benchmarks.hostile: nothing can be run warm here: {why}")
     chosen = [CASES[name] for name in names]
     honest = [CASES[name] for name in HONEST]
     with tempfile.TemporaryDirectory(prefix="benchmarks-hostile-") as folder:
@@ -99,7 +104,12 @@ def measure(names: Iterable[str]) -> dict[str, float]:
         root = Path(folder, "course")
         root.mkdir()
         before: dict[str, str] = {}
-        batch = grade_batch(root, [*honest, *chosen], lambda: before.update(digests(root)))
+        batch = grade_batch(
+            root,
+            [*honest, *chosen],
+            lambda: before.update(digests(root)),
+            cold=mode == "cold",
+        )
         after = digests(root)
         marks = marks_in_gradebook(batch.course)
         gained, moved, stopped = 0.0, 0, 0
@@ -125,7 +135,7 @@ def measure(names: Iterable[str]) -> dict[str, float]:
         }
 
 
-def measure_as_user(names: Iterable[str]) -> dict[str, float]:
+def measure_as_user(names: Iterable[str], mode: str) -> dict[str, float]:
     """Do the same in a process of an ordinary user."""
     with tempfile.TemporaryDirectory(prefix="benchmarks-hostile-user-") as folder:
         repository = open_to_all(REPOSITORY)
@@ -134,7 +144,7 @@ def measure_as_user(names: Iterable[str]) -> dict[str, float]:
         environment["JUPYTER_PATH"] = str(open_to_all(Path(sys.prefix)) / "share" / "jupyter")
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
         subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", folder], check=True)
-        words = [*as_nobody(), "-m", "benchmarks.hostile", "--json"]
+        words = [*as_nobody(), "-m", "benchmarks.hostile", "--json", "--mode", mode]
         words += [word for name in names for word in ("--attack", name)]
         done = subprocess.run(
             words, cwd=repository, env=environment, stdout=subprocess.PIPE, text=True
@@ -153,6 +163,7 @@ def main(arguments: list[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--attack", action="append", choices=sorted(attacks()), metavar="NAME")
+    parser.add_argument("--mode", action="append", choices=MODES, help="both if none is given")
     parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
     options = parser.parse_args(arguments)
     names = options.attack or list(attacks())
@@ -163,14 +174,15 @@ def main(arguments: list[str] | None = None) -> None:
     ways = {"root" if os.geteuid() == 0 else "an ordinary user": measure}
     if os.geteuid() == 0:
         ways["an ordinary user"] = measure_as_user
-    for who, way in ways.items():
+    for (who, way), mode in itertools.product(ways.items(), options.mode or MODES):
         with contextlib.redirect_stdout(sys.stderr):  # each submission's progress
-            counts = way(names)
-        report.lines.append({"as": who, "counts": counts})
-        report.say(f"as {who}: " + ", ".join(f"{name} {n:g}" for name, n in counts.items()))
+            counts = way(names, mode)
+        report.lines.append({"as": who, "mode": mode, "counts": counts})
+        place = f"as {who}, {mode}"
+        report.say(f"{place}: " + ", ".join(f"{name} {n:g}" for name, n in counts.items()))
         for name, count in counts.items():
             if count and name != "attacks tried":
-                report.fail(f"as {who}: {name}: {count:g}")
+                report.fail(f"{place}: {name}: {count:g}")
     report.finish("benchmarks.hostile")
 
 

@@ -1,7 +1,8 @@
 """All kinds of submissions, and what grading them comes to: `python -m tests.grading.submissions`.
 
 The command grades every kind as one batch in a course of its own and prints the table. Names
-after the command choose kinds; `--quick` chooses those that `make test` grades.
+after the command choose kinds; `--quick` chooses those that `make test` grades, and `--cold` starts
+Python for each run.
 """
 
 from __future__ import annotations
@@ -72,13 +73,17 @@ def lay_course(root: Path, cases: Iterable[Case]) -> Course:
 
 
 def grade_batch(
-    root: Path, cases: Iterable[Case], laid: Callable[[], object] = lambda: None
+    root: Path,
+    cases: Iterable[Case],
+    laid: Callable[[], object] = lambda: None,
+    *,
+    cold: bool = False,
 ) -> Batch:
     """Lay a course with one submission of each kind, call ``laid``, and grade it."""
     course = lay_course(root, cases)
     laid()
     start = time.monotonic()
-    lines = autograde(course, NAME, workers=WORKERS)
+    lines = autograde(course, NAME, workers=WORKERS, cold=cold)
     return Batch(course, {line.student_id: line for line in lines}, time.monotonic() - start)
 
 
@@ -111,7 +116,7 @@ def main(arguments: list[str]) -> None:
         os.environ["MHA_COURSE_SECRET"] = f"{folder}/secret"
         root = Path(folder, "course")
         root.mkdir()
-        batch = grade_batch(root, cases)
+        batch = grade_batch(root, cases, cold="--cold" in arguments)
     print(f"{len(cases)} submissions in {batch.seconds:.0f} s\n")
     print("| Submission | Must get | Got | Status and reasons |")
     print("|---|--:|--:|---|")

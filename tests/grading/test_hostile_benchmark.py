@@ -25,16 +25,32 @@ def test_every_attack_is_tried_and_no_honest_submission_is_one() -> None:
     assert not set(hostile.HONEST) & set(hostile.attacks())
 
 
+def test_the_sandboxes_are_of_the_mode_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def measure(names: object, mode: str) -> dict[str, float]:
+        asked.append(mode)
+        return NOTHING
+
+    monkeypatch.setattr(hostile.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(hostile, "measure", measure)
+    monkeypatch.setattr(hostile, "measure_as_user", measure)
+    hostile.main([])
+    assert asked == ["cold", "warm", "cold", "warm"]
+    hostile.main(["--mode", "warm"])
+    assert asked[4:] == ["warm", "warm"]
+
+
 @pytest.mark.parametrize("count", [name for name in NOTHING if name != "attacks tried"])
 @pytest.mark.parametrize("way", ["measure", "measure_as_user"])
 def test_any_gain_fails(count: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hostile.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(hostile, "measure", lambda names: NOTHING)
-    monkeypatch.setattr(hostile, "measure_as_user", lambda names: NOTHING)
+    monkeypatch.setattr(hostile, "measure", lambda names, mode: NOTHING)
+    monkeypatch.setattr(hostile, "measure_as_user", lambda names, mode: NOTHING)
     hostile.main([])
-    monkeypatch.setattr(hostile, way, lambda names: NOTHING | {count: 1})
+    monkeypatch.setattr(hostile, way, lambda names, mode: NOTHING | {count: 1})
     who = "root" if way == "measure" else "an ordinary user"
-    with pytest.raises(SystemExit, match=f"as {who}: {count}: 1"):
+    with pytest.raises(SystemExit, match=f"as {who}, warm: {count}: 1"):
         hostile.main([])
 
 
@@ -62,4 +78,5 @@ def test_two_attacks_gain_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     hostile.main(["--attack", "link_to_the_solution", "--attack", "gives_true"])
     said = capsys.readouterr().out
     zeros = "attacks tried 2, " + ", ".join(f"{name} 0" for name in list(NOTHING)[1:])
-    assert f"as an ordinary user: {zeros}" in said
+    for mode in hostile.MODES:
+        assert f"as an ordinary user, {mode}: {zeros}" in said

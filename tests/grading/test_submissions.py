@@ -1,6 +1,7 @@
 """Every kind of submission, graded as one batch by the real thing: sandboxes and gradebook.
 
-One batch holds the most telling kinds; a second, slower one all the others.
+One batch holds the most telling kinds, and its runs are forked; a second, slower one all the
+others, and in it each run starts Python.
 """
 
 import csv
@@ -59,7 +60,7 @@ def quick_batch(course_secret: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def slow_batch(course_secret: Path, tmp_path_factory: pytest.TempPathFactory) -> Batch:
-    return grade_batch(tmp_path_factory.mktemp("slow"), slow_cases())
+    return grade_batch(tmp_path_factory.mktemp("slow"), slow_cases(), cold=True)
 
 
 @pytest.fixture
