@@ -11,6 +11,7 @@ from pathlib import Path
 from grading.commands import COMMANDS
 from grading.commands.shared import INTERRUPTED, REFUSED, UNREAD, Commands
 from grading.course import Course, CourseError
+from grading.spared import spare_grammars
 
 MARKER = "nbgrader_config.py"
 
@@ -37,6 +38,7 @@ nobody reads what is printed, as after `| head`
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     options = _parser().parse_args(arguments)
+    spare_grammars()
     try:
         course = _course(options.course)
         code: int = options.run(course, options)

@@ -32,6 +32,7 @@ from grading.reference import Reference, references_of, secret_key
 from grading.release import register
 from grading.runs import RUNS
 from grading.sandbox import Sandbox
+from grading.spared import import_nbgrader
 from grading.standings import points_text
 from grading.submission import Submission, collect
 from grading.writer import Line, Writer
@@ -92,6 +93,7 @@ def autograde(
     modules = [course.root / module for module in assignment.modules]
     warm = None if cold else imports_of(assignment)
     sandbox = Sandbox(modules=modules, limits=assignment.limits, warm=warm)
+    import_nbgrader()  # while the warm process gets ready
     count = workers or _cores()
     options = {"student": student_id, "force": force, "task": sorted(cells), "workers": count}
     options |= {"cluster": cluster is not None, "cold": cold}

@@ -119,6 +119,7 @@ def _uses_in_cell(cell: _Cell, wanted: frozenset[str], own: set[str]) -> Iterato
             yield number, name
 
 
+@functools.lru_cache(maxsize=256)  # The instructor's cells are the same in every submission.
 def _read(source: str) -> _Cell:
     tree = _parse(source)
     if tree is not None:

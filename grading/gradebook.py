@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import unicodedata
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from grading.assignment import Assignment, Notebook
@@ -253,8 +253,8 @@ def _store_grades(
     """
     from nbgrader.api import Grade
 
-    for cell in row.grade_cells:
-        grade = _find_or_add(session, Grade, cell_id=cell.id, notebook_id=notebook.id)
+    grades = _of_cells(session, Grade, row.grade_cells, notebook)
+    for cell, grade in zip(row.grade_cells, grades, strict=True):
         points = graded.cells[cell.name].points
         moved = grade.auto_score != points or not same_work
         grade.auto_score = points
@@ -273,9 +273,7 @@ def _answers(session: Any, row: Any, notebook: Any, graded: NotebookGrade) -> li
 
     order = [cell.id for cell in graded.notebook.cells]
     cells = sorted(row.solution_cells, key=lambda cell: order.index(cell.name))
-    return [
-        _find_or_add(session, Comment, cell_id=cell.id, notebook_id=notebook.id) for cell in cells
-    ]
+    return _of_cells(session, Comment, cells, notebook)
 
 
 def _store_comments(
@@ -312,6 +310,19 @@ def _find_or_add(session: Any, table: Any, **key: Any) -> Any:
         session.add(found)
         session.flush()
     return found
+
+
+def _of_cells(session: Any, table: Any, cells: Sequence[Any], notebook: Any) -> list[Any]:
+    """Find or add what the table holds of each cell, in few questions to the database."""
+    known = session.query(table).filter_by(notebook_id=notebook.id)
+    found = {each.cell_id: each for each in known}
+    missing = [
+        table(cell_id=cell.id, notebook_id=notebook.id) for cell in cells if cell.id not in found
+    ]
+    session.add_all(missing)
+    session.flush()
+    found |= {each.cell_id: each for each in missing}
+    return [found[cell.id] for cell in cells]
 
 
 def checksums(notebook: Notebook) -> dict[str, str]:

@@ -23,6 +23,7 @@ _ANSI = re.compile(
 )
 # They change the order in which a line is shown, so that it reads as something else.
 _REORDERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_HARMLESS = re.compile(r"[\n\t -~]*")
 # nbgrader's feedback page takes a comment for Markdown with HTML in it; formgrader shows it as
 # it is. These look alike and mean nothing in either.
 _LOOK_ALIKES = str.maketrans(
@@ -39,6 +40,8 @@ def clean(text: str) -> str:
     >>> clean("\x1b]0;title\x07\x1b[31mred\x1b[0m\r\n10%\r20%\n\u202eabc\ud800")
     'red\n20%\nabc\ufffd'
     """
+    if _HARMLESS.fullmatch(text):  # Most is: character by character takes long.
+        return text
     text = _ANSI.sub("", text).replace("\r\n", "\n")
     if "\r" in text:
         lines = text.split("\n")
@@ -52,6 +55,8 @@ def clean_source(source: str) -> str:
     >>> clean_source("x = 1\r\n# \u202e\x1b[31m")
     'x = 1\n# \ufffd\ufffd[31m'
     """
+    if _HARMLESS.fullmatch(source):
+        return source
     source = source.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "")
     return "".join(_clean_character(char) or "\ufffd" for char in source)
 
