@@ -92,9 +92,9 @@ def autograde(
     key_of_seeds = secret_key(course.secret(), assignment.name)
     modules = [course.root / module for module in assignment.modules]
     warm = None if cold else imports_of(assignment)
-    sandbox = Sandbox(modules=modules, limits=assignment.limits, warm=warm)
-    import_nbgrader()  # while the warm process gets ready
     count = workers or _cores()
+    sandbox = Sandbox(modules=modules, limits=assignment.limits, warm=warm, at_once=count)
+    import_nbgrader()  # while the warm process gets ready
     options = {"student": student_id, "force": force, "task": sorted(cells), "workers": count}
     options |= {"cluster": cluster is not None, "cold": cold}
     with ExitStack() as stack:

@@ -24,6 +24,7 @@ from typing import Any
 from grading import walls
 from grading.assignment import Assignment
 from grading.grade import Outcome, grade
+from grading.imports import imports_of
 from grading.reference import Reference
 from grading.sandbox import Sandbox, missing_walls
 from grading.submission import Submission
@@ -148,7 +149,8 @@ def grade_there(packed_batch: bytes, work: bytes) -> bytes:
             came = Failed(f"{socket.gethostname()}: {' '.join(flaws)}", unfit=True)
         else:
             modules = [_laid_out(name, _Files(files)) for name, files in batch.modules.items()]
-            sandbox = Sandbox(modules=modules, limits=batch.assignment.limits)
+            warm = imports_of(batch.assignment)
+            sandbox = Sandbox(modules=modules, limits=batch.assignment.limits, warm=warm)
             came = grade(batch.assignment, references, submission, sandbox, batch.key)
         return pickle.dumps(came)
     except Exception as error:

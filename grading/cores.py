@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["shown", "secret", "alone"]
+MOST_PASSED = 64  # go past somebody who waits
 
 
 class Cores:
@@ -51,20 +52,26 @@ class Cores:
 @dataclass(frozen=True, eq=False)
 class _Ticket:
     kind: Kind
+    most: int | None
 
 
 class Turns:
-    """Lets runs of one kind go at the same time; a run of the kind "alone" goes alone."""
+    """Lets runs of one kind go at the same time; a run of the kind "alone" goes alone.
+
+    Newcomers of the kind that goes pass those of another, so that one run that hangs does not hold
+    up all others; but not for ever.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._waiting: list[_Ticket] = []
         self._going: list[_Ticket] = []
+        self._passed = 0  # how many went past somebody who waited
 
     @contextlib.contextmanager
-    def turn(self, kind: Kind) -> Iterator[None]:
-        """Wait for this kind's turn, and go."""
-        ticket = _Ticket(kind)
+    def turn(self, kind: Kind, most: int | None = None) -> Iterator[None]:
+        """Wait for this kind's turn, and until fewer than ``most`` go; and go."""
+        ticket = _Ticket(kind, most)
         try:
             with self._changed:
                 self._waiting.append(ticket)
@@ -79,17 +86,23 @@ class Turns:
                 self._let_in()
 
     def _let_in(self) -> None:
-        """Let in all that may go now: newcomers only while nobody of another kind waits."""
-        if not self._waiting:
-            return
-        first = self._waiting[0]
+        """Let in all that may go now."""
+        while (ticket := self._next()) is not None:
+            self._passed += ticket is not self._waiting[0]
+            self._waiting.remove(ticket)
+            self._going.append(ticket)
+            self._changed.notify_all()
+
+    def _next(self) -> _Ticket | None:
         if not self._going:
-            alike = [ticket for ticket in self._waiting if ticket.kind == first.kind]
-            entering = [first] if first.kind == "alone" else alike
-        elif first.kind != "alone" and len({t.kind for t in self._going + self._waiting}) == 1:
-            entering = list(self._waiting)
-        else:
-            return
-        self._going += entering
-        self._waiting = [ticket for ticket in self._waiting if ticket not in entering]
-        self._changed.notify_all()
+            self._passed = 0
+            return self._waiting[0] if self._waiting else None
+        kind = self._going[0].kind
+        if kind == "alone":
+            return None
+        for ticket in self._waiting:
+            if ticket.kind == kind:
+                room = ticket.most is None or len(self._going) < ticket.most
+                first = ticket is self._waiting[0]
+                return ticket if room and (first or self._passed < MOST_PASSED) else None
+        return None

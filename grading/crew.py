@@ -41,14 +41,22 @@ class Crew(Protocol):
         """
 
 
+# Threads for each run that may go: runs with hidden tests and runs without take turns, and while
+# one of the others is waited for, there is always a submission whose turn it is.
+THREADS = 16
+
+
 class Here:
-    """Threads of this process. Leaving the ``with`` block waits for what still runs."""
+    """Threads of this process. Leaving the ``with`` block waits for what still runs.
+
+    ``size`` is how many runs go at a time, which the sandbox sees to.
+    """
 
     def __init__(self, size: int, work: Callable[[Submission], Outcome]) -> None:
         self.size = size
-        self.ahead = 2 * size
+        self.ahead = (THREADS + 1) * size
         self._work = work
-        self._pool = ThreadPoolExecutor(max_workers=size, thread_name_prefix="grade")
+        self._pool = ThreadPoolExecutor(max_workers=THREADS * size, thread_name_prefix="grade")
 
     def __enter__(self) -> Here:
         return self

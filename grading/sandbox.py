@@ -38,8 +38,9 @@ class Sandbox:
 
     ``modules`` are package folders to show inside beside the installed packages. With ``warm``
     a run is forked from a process that has imported the modules it names, instead of starting
-    Python; behind the same walls, and where that does not work, cold. Raises SandboxError where a
-    wall is missing.
+    Python; behind the same walls, and where that does not work, cold. At most ``at_once`` of all
+    runs in this process go at the same time, however many wait. Raises SandboxError where a wall
+    is missing.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Sandbox:
         modules: Sequence[Path] = (),
         limits: Limits = _USUAL_LIMITS,
         warm: Iterable[str] | None = None,
+        at_once: int | None = None,
     ) -> None:
         if missing := missing_walls():
             raise SandboxError("\n".join(missing))
@@ -56,6 +58,7 @@ class Sandbox:
                 raise SandboxError(f"There is no package folder {module} to show in the sandbox.")
         self._modules = tuple(modules)
         self._limits = limits
+        self._at_once = at_once
         self._imports = None if warm is None else tuple(dict.fromkeys(warm))
         self.why_cold = "" if warm is not None else "it was asked for"
         self._visible = walls.view(self._modules, limits)
@@ -82,7 +85,7 @@ class Sandbox:
         kind: Kind = "alone" if alone else "secret" if job.key else "shown"
         # Libraries read the number of threads when they are loaded: too early in a warm process.
         warm = None if cold or job.disturb is not None else self._warm()
-        with _TURNS.turn(kind), self._confined(given, warm) as confined:
+        with _TURNS.turn(kind, self._at_once), self._confined(given, warm) as confined:
             ended, reason = confined.follow(reader)
         return reader.run(ended, reason)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from grading import confined, guards, walls
+from grading import cores as cores_module
 from grading import sandbox as sandbox_module
 from grading.cores import Cores, Turns
 from grading.job import MAX_FILES, Job, JobCell, Limits, cell_name, files_flaw
@@ -573,17 +574,36 @@ def test_turns_change_fairly_and_leave_no_trace():
         wait_until(lambda: seen == ["beside the first"])
         for number, kind in enumerate(("secret", "shown", "alone", "secret"), 1):
             begin(kind, f"{kind} {number}")
-            wait_until(lambda number=number: len(turns._waiting) == number)
+            wait_until(lambda number=number: len(turns._waiting) + len(seen) == number + 1)
         time.sleep(0.1)
-        assert seen == ["beside the first"]
+        # The second passed the one before: a run that hangs holds up no other of its kind.
+        assert seen == ["beside the first", "shown 2"]
     for thread in threads:
         thread.join(10)
-    # The fourth need not wait for the ones between: the first of its kind opened the door.
-    assert set(seen[1:3]) == {"secret 1", "secret 4"}
-    assert seen[3:] == ["shown 2", "alone 3"]
+    # The fourth need not wait for the one between: the first of its kind opened the door.
+    assert set(seen[2:4]) == {"secret 1", "secret 4"}
+    assert seen[4:] == ["alone 3"]
     with pytest.raises(KeyError), turns.turn("alone"):
         raise KeyError
     assert (turns._waiting, turns._going) == ([], [])
+
+
+def test_no_more_go_at_once_than_may_and_nobody_is_passed_for_ever(monkeypatch):
+    monkeypatch.setattr(cores_module, "MOST_PASSED", 3)
+    turns = Turns()
+    with contextlib.ExitStack() as first:
+        first.enter_context(turns.turn("shown", 2))
+        tickets = [cores_module._Ticket(kind, 2) for kind in ("secret", *["shown"] * 6)]
+        turns._waiting += tickets
+        gone = []
+        for _ in range(5):
+            with turns._changed:
+                turns._let_in()
+            assert len(turns._going) <= 2
+            gone += [ticket for ticket in turns._going if ticket in tickets and ticket not in gone]
+            turns._going[1:] = []
+        assert gone == tickets[1:4]
+    assert turns._going[0] is tickets[0]
 
 
 def wait_until(true):
