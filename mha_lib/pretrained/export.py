@@ -13,12 +13,15 @@ from typing import Any, NamedTuple
 
 import torch
 
+from mha_lib.experiments.training import one_thread
+from mha_lib.pretrained import meaning, pruning
 from mha_lib.pretrained.loading import Pretrained, transformers_library
 from mha_lib.pretrained.packaged import PACKAGES, load_packaged
 from mha_lib.pretrained.reading import Reading
 from mha_lib.pretrained.relations import labelled, measure
 
 FILE = Path(__file__).parents[1] / "widgets" / "data" / "real_heads.json"
+ENGLISH = "all-MiniLM-L6-v2"
 STEPS = 255  # a weight is a whole number of steps from 0 to 1: one byte
 DIGITS = 3  # of a score
 
@@ -52,6 +55,7 @@ SENTENCES = {
 LANGUAGES = {"all-MiniLM-L6-v2": ("en",), "multilingual-e5-small": ("vi", "ms")}
 
 
+@one_thread()
 def export(date: str, path: Path = FILE) -> None:
     """Read every sentence with its model, and write the file.
 
@@ -64,8 +68,15 @@ def export(date: str, path: Path = FILE) -> None:
         ModuleNotFoundError: transformers or a package that carries a model is not installed.
     """
     models = {name: _model(name) for name in PACKAGES}
+    english = load_packaged(ENGLISH, dtype=torch.float64)
+    found = {
+        "date": date,
+        "models": models,
+        "meaning": _rounded(meaning.by_layer(english.read)),
+        "pruning": _rounded(pruning.measure(english)),
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"date": date, "models": models}, ensure_ascii=False, indent=1)
+    text = json.dumps(found, ensure_ascii=False, indent=1)
     path.write_text(f"{text}\n", "utf-8")
 
 

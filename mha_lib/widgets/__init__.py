@@ -20,7 +20,9 @@ from mha_lib.widgets.digit_heads import DigitHeads
 from mha_lib.widgets.embedding_map import EmbeddingMap
 from mha_lib.widgets.grammar_heads import GrammarHeads
 from mha_lib.widgets.head_explorer import HeadExplorer
+from mha_lib.widgets.head_pruning import HeadPruning
 from mha_lib.widgets.mask_painter import MaskPainter
+from mha_lib.widgets.meaning_by_layer import MeaningByLayer
 from mha_lib.widgets.patch_attention import PatchAttention
 from mha_lib.widgets.qkv_by_hand import QkvByHand
 from mha_lib.widgets.quiz import quiz
@@ -42,7 +44,9 @@ __all__ = [
     "EmbeddingMap",
     "GrammarHeads",
     "HeadExplorer",
+    "HeadPruning",
     "MaskPainter",
+    "MeaningByLayer",
     "PatchAttention",
     "QkvByHand",
     "RealHeads",

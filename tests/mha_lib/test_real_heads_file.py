@@ -61,6 +61,26 @@ def test_what_the_chapter_claims_of_heads_and_baselines() -> None:
     assert vietnamese["object"]["offset"][1] >= max(map(max, vietnamese["object"]["heads"]))
 
 
+def test_what_the_chapter_claims_of_one_word_in_two_meanings() -> None:
+    layers = HELD["meaning"]["apart"]
+    gaps = [same - other for same, other, _ in layers]
+    assert gaps[0] < 0.02 < 0.08 < gaps[-1]
+    assert min(nearest for _, _, nearest in layers[1:5]) == len(HELD["meaning"]["uses"])
+
+
+def test_what_the_chapter_claims_of_heads_that_go() -> None:
+    orders = HELD["pruning"]["orders"]
+    for order in [*orders.values(), *HELD["pruning"]["lots"]]:
+        assert order["task"][0] == orders["greedy"]["task"][0]
+        # A third of the heads is not missed by the task; nor are all of them missed much.
+        assert order["task"][3] > 0.95 * order["task"][0]
+        assert order["task"][-1] > 0.8 * order["task"][0]
+        # The meanings are.
+        assert order["gap"][-1] < 0.05 * order["gap"][0]
+    for order in orders.values():
+        assert len({tuple(head) for head in order["heads"]}) == 72
+
+
 @pytest.mark.slow
 def test_it_is_made_again_bit_for_bit(tmp_path, capsys) -> None:
     main(["export", "--out", str(tmp_path / "again.json")])

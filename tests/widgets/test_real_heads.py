@@ -1,4 +1,4 @@
-"""The Python side of the head browser: what it takes from the committed file, and live readings."""
+"""The Python side of the demos of real models: what they take from the file, and live readings."""
 
 import base64
 import json
@@ -6,10 +6,11 @@ import json
 import numpy as np
 import pytest
 import torch
+import traitlets
 
 from mha_lib.pretrained import LayerTrace, Reading
 from mha_lib.pretrained.relations import mean_weight
-from mha_lib.widgets import RealHeads, assets
+from mha_lib.widgets import HeadPruning, MeaningByLayer, RealHeads, assets
 
 
 def read(rows: torch.Tensor, sentence: str = "a b", model: str = "mine") -> Reading:
@@ -88,3 +89,25 @@ def test_the_page_holds_no_weights_of_its_own(monkeypatch: pytest.MonkeyPatch) -
         assert files[f"mha/data/{name}.js"].endswith(f"{json.dumps(data, ensure_ascii=False)});\n")
         if isinstance(data, str):
             assert data not in html
+
+
+def test_each_layer_and_each_step_is_what_was_measured() -> None:
+    meaning = MeaningByLayer(language="en")
+    for layer, (same, other, nearest) in enumerate(meaning.recipe["apart"]):
+        meaning.layer = layer
+        found = (meaning.result["same"], meaning.result["other"], meaning.result["nearest"])
+        assert found == (same, other, nearest)
+        table = torch.tensor(meaning.result["table"])
+        assert torch.equal(table, table.mT)
+        assert torch.equal(table.diag(), torch.ones(8))
+    pruning = HeadPruning(language="en")
+    for name, order in pruning.recipe["orders"].items():
+        pruning.order = name
+        for steps, task in enumerate(order["task"]):
+            pruning.steps = steps
+            assert pruning.result["task"] == task
+            assert pruning.result["off"] == order["heads"][: 8 * steps]
+    with pytest.raises(traitlets.TraitError):
+        HeadPruning(order="best")
+    with pytest.raises(traitlets.TraitError):
+        MeaningByLayer(layer=7)

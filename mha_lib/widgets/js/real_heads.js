@@ -15,6 +15,7 @@
 
 import { lookOfOneHead } from "./head_look.js";
 import { heatmap } from "./heatmap.js";
+import { selectPicker } from "./pickers.js";
 import { keptTokens, meanAt, placesIn, unpackWeights, weightsOf, without } from "./real_heads_data.js";
 import { gridOfHeads } from "./real_heads_grid.js";
 import { scoresOfHeads } from "./real_heads_scores.js";
@@ -54,7 +55,7 @@ function render({ model, el }) {
 
   const titleId = freshId("title");
   const tryThis = make("p", { class: "mha-try" });
-  const controls = pickers(t, recipe, (traits) => change(traits), () => model.get("sentence"));
+  const controls = pickers(t, recipe, change, () => model.get("sentence"));
   const waiting = make("p", { class: "mha-try", role: "status" });
   const seen = liveLine();
   const [gridPlace, lookPlace, mapPlace] = [make("div"), make("div"), make("div")];
@@ -166,42 +167,43 @@ function render({ model, el }) {
 
 /** Which model, sentence, layer and head, and whether special tokens are drawn. */
 function pickers(t, { models, sentences }, change, nowPlace) {
-  const picker = (name, onchange) => {
-    const id = freshId(name);
-    const select = make("select", { id, onchange: () => onchange(Number(select.value)) });
-    return { select, element: make("div", { class: "mha-picker" }, make("label", { for: id }, t(name)), select) };
-  };
-  const fill = (select, names) => select.replaceChildren(...names.map(([value, text]) => make("option", { value }, text)));
-  const counted = (count) => Array.from({ length: count }, (_, i) => [i, String(i)]);
+  const upTo = (count) => Array.from({ length: count }, (_, i) => i);
   /** Another sentence may have fewer words; another model, fewer heads. */
-  const go = (place) => {
+  function go(place) {
     const next = { sentence: place, query: Math.min(2, sentences[place].tokens.length - 1) };
     if (sentences[place].model !== sentences[nowPlace()].model) Object.assign(next, { layer: 0, head: 2 });
     change(next);
-  };
-  const of = picker("model", (value) => go(sentences.findIndex((each) => each.model === value)));
-  const text = picker("sentence", go);
-  const layers = picker("layer", (layer) => change({ layer }));
-  const heads = picker("head", (head) => change({ head }));
-  fill(of.select, models.map(({ name }, i) => [i, name]));
+  }
+  const model = selectPicker({
+    label: t("model"),
+    values: upTo(models.length),
+    write: (i) => models[i].name,
+    choose: (i) => go(sentences.findIndex((each) => each.model === i)),
+  });
+  const sentence = selectPicker({ label: t("sentence"), values: [], write: (i) => sentenceName(t, sentences[i]), choose: go });
+  const [layers, heads] = ["layer", "head"].map((name) =>
+    selectPicker({ label: t(name), values: [], write: String, choose: (value) => change({ [name]: value }) }),
+  );
   const id = freshId("words_only");
   const box = make("input", { type: "checkbox", id, onchange: () => change({ words_only: box.checked }) });
-  let filled = null;
+  let offered = null;
   function show({ place, layer, head, words_only }) {
-    const { model } = sentences[place];
-    if (filled !== model) {
-      const own = sentences.map((each, i) => [each, i]).filter(([each]) => each.model === model);
-      fill(text.select, own.map(([each, i]) => [i, sentenceName(t, each)]));
-      fill(layers.select, counted(models[model].layers));
-      fill(heads.select, counted(models[model].heads));
-      filled = model;
+    const of = sentences[place].model;
+    if (offered !== of) {
+      sentence.offer(upTo(sentences.length).filter((i) => sentences[i].model === of));
+      layers.offer(upTo(models[of].layers));
+      heads.offer(upTo(models[of].heads));
+      offered = of;
     }
-    for (const [{ select }, value] of [[of, model], [text, place], [layers, layer], [heads, head]]) select.value = String(value);
+    model.show(of);
+    sentence.show(place);
+    layers.show(layer);
+    heads.show(head);
     box.checked = words_only;
   }
   const choice = make("div", { class: "mha-choice" }, box, make("label", { for: id }, t("words_only")));
-  const element = make("div", { class: "mha-row" }, of.element, text.element, layers.element, heads.element, choice);
-  return { element, show };
+  const parts = [model, sentence, layers, heads].map(({ element }) => element);
+  return { element: make("div", { class: "mha-row" }, ...parts, choice), show };
 }
 
 /** A sentence, with what it means where the reader may not know its language. */
