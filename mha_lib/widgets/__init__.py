@@ -21,6 +21,7 @@ from mha_lib.widgets.embedding_map import EmbeddingMap
 from mha_lib.widgets.grammar_heads import GrammarHeads
 from mha_lib.widgets.head_explorer import HeadExplorer
 from mha_lib.widgets.head_pruning import HeadPruning
+from mha_lib.widgets.letter_writer import LetterWriter
 from mha_lib.widgets.mask_painter import MaskPainter
 from mha_lib.widgets.meaning_by_layer import MeaningByLayer
 from mha_lib.widgets.patch_attention import PatchAttention
@@ -45,6 +46,7 @@ __all__ = [
     "GrammarHeads",
     "HeadExplorer",
     "HeadPruning",
+    "LetterWriter",
     "MaskPainter",
     "MeaningByLayer",
     "PatchAttention",
