@@ -97,6 +97,20 @@ def accuracy(model: Decoder) -> float:
     return float((named == rows[:, 1:]).float().mean())
 
 
+def pair_accuracy() -> float:
+    """Return the accuracy of whoever knows the last letter alone, and what mostly follows it.
+
+    >>> 0.2 < pair_accuracy() < 0.4
+    True
+    """
+    known, held_out = load()
+    pairs = torch.zeros(len(ALPHABET), len(ALPHABET))  # (V, V)
+    one = torch.ones(len(known) - 1)
+    pairs.index_put_((known[:-1], known[1:]), one, accumulate=True)
+    usual = pairs.argmax(dim=1)  # (V,)
+    return float((usual[held_out[:-1]] == held_out[1:]).float().mean())
+
+
 def train_writer(
     num_heads: int = 4,
     *,

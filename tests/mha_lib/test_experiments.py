@@ -239,5 +239,11 @@ def test_wide_heads_stay_behind_without_the_scale() -> None:
 
 
 @pytest.mark.slow
+def test_a_small_vision_transformer_reads_digits_and_a_small_decoder_foretells_letters() -> None:
+    assert heads.read_digits(seeds=1) == []
+    assert heads.write(seeds=1) == []
+
+
+@pytest.mark.slow
 def test_the_claims_hold_for_every_seed() -> None:
-    heads.main(["--no-scale-table"])
+    heads.main(["--only", "heads", "copy"])
