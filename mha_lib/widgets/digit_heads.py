@@ -31,11 +31,12 @@ class DigitHeads(CourseWidget):
         TypeError: when another name is given.
         traitlets.TraitError: when a value is none of these; the message says what is.
 
-    `result` holds the `weights` (layers, h, 17, 17) and the `chances` (10) of the ten digits.
+    `result` holds the `digit` and the `query` it is for, the weights of that query in each head,
+    `weights` (layers, h, 17), and the `chances` (10) of the ten digits.
 
     >>> demo = DigitHeads(DigitModel())
     >>> torch.tensor(demo.result["weights"]).shape
-    torch.Size([2, 4, 17, 17])
+    torch.Size([2, 4, 17])
     """
 
     module = "digit_heads.js"
@@ -72,7 +73,7 @@ class DigitHeads(CourseWidget):
         self.set_trait("recipe", recipe)
         # It opens on the last layer's head whose class token looks at one patch most of all.
         last = recipe["num_layers"] - 1
-        weights = torch.tensor(self._read(self.digit)["weights"])[last, :, 0, 1:]  # (h, 16)
+        weights = torch.tensor(self._read(self.digit, 0)["weights"])[last, :, 1:]  # (h, 16)
         opening = {"layer": last, "head": int(weights.amax(dim=-1).argmax())}
         super().__init__(**(opening | options))
 
@@ -90,19 +91,21 @@ class DigitHeads(CourseWidget):
 
     def compute(self) -> dict[str, Any]:
         """Let the model read the digit, by mha_lib."""
-        return self._read(self.digit)
+        return self._read(self.digit, self.query)
 
-    def _read(self, digit: int) -> dict[str, Any]:
+    def _read(self, digit: int, query: int) -> dict[str, Any]:
         with torch.no_grad(), traced(self._model) as traces:
             logits = self._model(self._images[digit][None])[0]  # (10)
         return {
-            "weights": [trace.weights[0].tolist() for trace in traces.values()],
+            "digit": digit,
+            "query": query,
+            "weights": [trace.weights[0, :, query].tolist() for trace in traces.values()],
             "chances": logits.softmax(dim=-1).tolist(),
         }
 
     def fallback(self) -> str:
         """Return the weights on the patches as a table, each where its patch is in the digit."""
-        weights = self.result["weights"][self.layer][self.head][self.query][1:]
+        weights = self.result["weights"][self.layer][self.head][1:]
         cells = [f"<td>{weight:.2f}</td>" for weight in weights]
         rows = ("".join(cells[start : start + ACROSS]) for start in range(0, ACROSS**2, ACROSS))
         return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"

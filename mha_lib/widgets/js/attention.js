@@ -21,7 +21,7 @@ export function transpose(matrix) {
 }
 
 /** The sum of the products of two equally long lists. @param {number[]} a @param {number[]} b */
-function dot(a, b) {
+export function dot(a, b) {
   let sum = 0;
   for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
   return sum;

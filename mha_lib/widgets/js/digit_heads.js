@@ -5,7 +5,8 @@
  * `compute` below where there is none.
  *
  * @typedef {object} Result
- * @property {number[][][][]} weights (layers, h, N, N), the class token first
+ * @property {number} digit @property {number} query what it is the result of
+ * @property {number[][][]} weights (layers, h, N), of that query; the class token first
  * @property {number[]} chances (10), of the ten digits
  */
 
@@ -24,10 +25,10 @@ const unpacked = new WeakMap();
 
 /**
  * What DigitHeads.compute does in Python, with this page's own attention.
- * @param {{recipe: object, digit: number}} state
+ * @param {{recipe: object, digit: number, query: number}} state
  * @returns {Result}
  */
-export function compute({ recipe, digit }) {
+export function compute({ recipe, digit, query }) {
   if (!unpacked.has(recipe)) unpacked.set(recipe, unpack(recipe.model));
   const model = unpacked.get(recipe);
   const rows = patchRows(recipe.digits[digit].pixels, recipe.patch_size); // (16, p * p)
@@ -38,7 +39,8 @@ export function compute({ recipe, digit }) {
     numHeads: recipe.num_heads,
   });
   const [logits] = linear([x[0]], model["head.weight"], model["head.bias"]);
-  return { weights, chances: softmax(logits) };
+  const asked = weights.map((heads) => heads.map((map) => map[query]));
+  return { digit, query, weights: asked, chances: softmax(logits) };
 }
 
 /** The numbers of each patch in a row. @param {string[]} pixels @param {number} p */
@@ -104,8 +106,8 @@ function render({ model, el }) {
 
   function draw() {
     /** @type {Result} */
-    const { weights, chances } = model.get("result");
-    const [digit, layer, head, query] = ["digit", "layer", "head", "query"].map((name) => model.get(name));
+    const { digit, query, weights, chances } = model.get("result");
+    const [layer, head] = [model.get("layer"), model.get("head")];
     const { pixels, shows, wrong } = recipe.digits[digit];
     if (drawnFor !== digit) {
       const picture = { pixels, colours: INK };
@@ -116,7 +118,7 @@ function render({ model, el }) {
       picturePlace.replaceChildren(wholePicture((key) => t(key, { digit: shows }), picture));
       drawnFor = digit;
     }
-    const row = weights[layer][head][query];
+    const row = weights[layer][head];
     grid.show({ asks: query - 1, weights: row.slice(1) });
     digits.show(digit);
     heads.show(layer * recipe.num_heads + head);
@@ -141,7 +143,7 @@ function render({ model, el }) {
     return t("seen", { ...values, ...placed(best) });
   }
 
-  const events = ["result", "layer", "head", "query"].map((name) => `change:${name}`);
+  const events = ["result", "layer", "head"].map((name) => `change:${name}`);
   for (const event of events) model.on(event, draw);
   draw();
   return () => events.forEach((event) => model.off(event, draw));

@@ -21,31 +21,39 @@ import { arrowKeys, changer, freshId, liveLine, make, rich, root, say, scrollBox
 const AT_ONCE = 10; // letters that are drawn by one click
 const LIKELIEST = 5; // letters whose chances are shown
 
-/** @type {WeakMap<object, object>} each packed model, unpacked once */
-const unpacked = new WeakMap();
+/** @type {WeakMap<object, object>} each packed model, unpacked once, and what it last read */
+const readers = new WeakMap();
 
 /**
  * What LetterWriter.compute does in Python, with this page's own attention.
  * @param {{recipe: object, text: string, query: number}} state
  * @returns {Result}
  */
-export function compute({ recipe, text, query: wanted }) {
-  if (!unpacked.has(recipe)) unpacked.set(recipe, unpack(recipe.model));
-  const model = unpacked.get(recipe);
+export function compute({ recipe, text: given, query: wanted }) {
+  const text = given.toLowerCase();
+  if (!readers.has(recipe)) readers.set(recipe, { model: unpack(recipe.model), text: null, seen: null });
+  const reader = readers.get(recipe);
+  // No letter sees later ones: what a query sees in the whole text is what it sees in its beginning.
+  if (reader.text !== text) Object.assign(reader, { text, seen: readAll(reader.model, recipe, text) });
+  const { x, weights } = reader.seen;
   const query = Math.min(wanted, text.length - 1);
-  const vectors = model["embedding.weight"];
-  const larger = Math.sqrt(vectors[0].length);
-  const letters = [...text.toLowerCase()].slice(0, query + 1).map((letter) => recipe.alphabet.indexOf(letter));
-  const tokens = letters.map((number) => vectors[number].map((each) => each * larger)); // (N, d_model)
-  const options = { numLayers: recipe.num_layers, numHeads: recipe.num_heads, causal: true, rotating: true };
-  const { x, weights } = runBlocks(model, "", tokens, options);
-  const [logits] = linear([x.at(-1)], model["head.weight"]);
+  const [logits] = linear([x[query]], reader.model["head.weight"]);
   return {
-    text: text.toLowerCase(),
+    text,
     query,
-    weights: weights.map((heads) => heads.map((map) => map.at(-1))),
+    weights: weights.map((heads) => heads.map((map) => map[query].slice(0, query + 1))),
     chances: softmax(logits),
   };
+}
+
+/** Send a text through all blocks. @returns {{x: number[][], weights: number[][][][]}} */
+function readAll(model, recipe, text) {
+  const vectors = model["embedding.weight"];
+  const larger = Math.sqrt(vectors[0].length);
+  const letters = [...text].map((letter) => vectors[recipe.alphabet.indexOf(letter)]);
+  const tokens = letters.map((vector) => vector.map((each) => each * larger)); // (N, d_model)
+  const options = { numLayers: recipe.num_layers, numHeads: recipe.num_heads, causal: true, rotating: true };
+  return runBlocks(model, "", tokens, options);
 }
 
 /** Draw a letter: chances to the power of 1 / temperature, and a number from 0 to 1. */
@@ -104,11 +112,17 @@ function render({ model, el }) {
   el.append(demo);
 
   let [buttons, drawnFor] = [[], null];
-  const keys = arrowKeys(() => buttons, (query) => change({ query }));
+  const keys = arrowKeys(() => buttons, look);
 
   const mostLikely = (chances) => chances.indexOf(Math.max(...chances));
   const byDrawing = (chances) => drawn(chances, recipe.temperature, Math.random());
   let [left, choose] = [0, mostLikely];
+
+  /** Look from a letter, and write no more. */
+  function look(query) {
+    left = 0;
+    change({ query });
+  }
 
   /** Write so many letters. Each needs the result of those before, which in Jupyter comes later. */
   function write(count, way) {
@@ -147,7 +161,7 @@ function render({ model, el }) {
     if (drawnFor !== now.text) {
       const held = buttons.indexOf(document.activeElement);
       buttons = [...now.text].map((letter, place) =>
-        make("button", { type: "button", onclick: () => change({ query: place }) }, ...saying.shown(letter)),
+        make("button", { type: "button", onclick: () => look(place) }, ...saying.shown(letter)),
       );
       line.replaceChildren(...buttons);
       if (held >= 0) buttons[Math.min(held, buttons.length - 1)].focus();
@@ -169,7 +183,7 @@ function render({ model, el }) {
     looks.replaceChildren(...drawLooks(t, recipe, now, saying));
     if (left === 0 || full) say(seen, rich(saying.seen(now, layer, head)));
     tryThis.replaceChildren(rich(t(full ? "try_again" : now.query < now.text.length - 1 ? "try_later" : "try_write")));
-    step();
+    if (left > 0) setTimeout(step); // so that each letter is seen to come
   }
 
   const events = ["result", "layer", "head"].map((name) => `change:${name}`);

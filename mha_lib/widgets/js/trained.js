@@ -5,7 +5,7 @@
  * @typedef {Record<string, {shape: number[], step: number, data: string}>} Packed
  */
 
-import { matmul, transpose } from "./attention.js";
+import { dot } from "./attention.js";
 
 /**
  * The numbers of every parameter: a list for a vector, rows for whatever has more axes.
@@ -30,8 +30,7 @@ export function unpack(packed) {
  * @returns {Matrix} (N, out)
  */
 export function linear(x, weight, bias) {
-  const product = matmul(x, transpose(weight));
-  return bias ? product.map((row) => row.map((number, i) => number + bias[i])) : product;
+  return x.map((row) => weight.map((each, i) => dot(row, each) + (bias ? bias[i] : 0)));
 }
 
 /**
