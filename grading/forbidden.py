@@ -45,7 +45,7 @@ class _Cell(NamedTuple):
 
     source: str
     tree: ast.Module | None
-    others: dict[int, str]
+    others: tuple[tuple[int, str], ...]
 
 
 def find(
@@ -69,12 +69,13 @@ def find(
     for name, source in cells:
         short = len(source) <= MAX_CELL_CHARACTERS
         room -= len(source) if short else 0
-        read.append((name, _read(source) if short and room >= 0 else _Cell(source, None, {})))
-    all_own = {*own, *(each for _, cell in read for each in _defined(cell.tree, wanted))}
+        read.append((name, _read(source) if short and room >= 0 else _Cell(source, None, ())))
+    defined = frozenset(each for _, cell in read for each in _defined(cell.tree, wanted))
+    all_own = defined.union(own)
     found: list[Use] = []
     for name, cell in read:
         lines: dict[str, set[int]] = {}
-        for line, used in _uses_in_cell(cell, wanted, all_own):
+        for line, used in _places(cell, wanted, all_own):
             lines.setdefault(used, set()).add(line)
         found += sorted(Use(name, min(on), used, len(on)) for used, on in lines.items())
     return found
@@ -100,30 +101,35 @@ def _any_of(names: frozenset[str]) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b")
 
 
-def own_names(source: str, names: Collection[str]) -> set[str]:
+def own_names(source: str, names: Collection[str]) -> frozenset[str]:
     """Return which of the names a cell gives to something of its own.
 
     >>> own_names("def relu(x):\\n    return x", ["relu", "gelu"])
-    {'relu'}
+    frozenset({'relu'})
     """
     return _defined(_read(source).tree, frozenset(names))
 
 
-def _uses_in_cell(cell: _Cell, wanted: frozenset[str], own: set[str]) -> Iterator[_Place]:
+@functools.lru_cache(maxsize=256)  # The instructor's cells are the same in every submission.
+def _places(cell: _Cell, wanted: frozenset[str], own: frozenset[str]) -> tuple[_Place, ...]:
+    return tuple(_uses_in_cell(cell, wanted, own))
+
+
+def _uses_in_cell(cell: _Cell, wanted: frozenset[str], own: frozenset[str]) -> Iterator[_Place]:
     if cell.tree is None:
         yield from _words(cell.source, wanted)
         return
     yield from _uses(cell.tree, wanted, own, MAX_NESTED_TEXTS)
-    for number, text in cell.others.items():
+    for number, text in cell.others:
         for _, name in _uses_in_text(text, wanted, own, MAX_NESTED_TEXTS):
             yield number, name
 
 
-@functools.lru_cache(maxsize=256)  # The instructor's cells are the same in every submission.
+@functools.lru_cache(maxsize=256)
 def _read(source: str) -> _Cell:
     tree = _parse(source)
     if tree is not None:
-        return _Cell(source, tree, {})
+        return _Cell(source, tree, ())
     # Perhaps with IPython's own lines. IPython's way of reading them can take hours.
     lines = source.split("\n")
     others = {}
@@ -132,7 +138,8 @@ def _read(source: str) -> _Cell:
         if text.startswith(("%", "!", "?")) or text.endswith("?"):
             others[number] = re.sub(r"^(%%?\w*|[!?]+)|\?+$", "", text).strip()
             lines[number - 1] = line[: len(line) - len(line.lstrip())] + "pass"
-    return _Cell(source, _parse("\n".join(lines)) if others else None, others)
+    tree = _parse("\n".join(lines)) if others else None
+    return _Cell(source, tree, tuple(others.items()))
 
 
 def _parse(source: str) -> ast.Module | None:
@@ -145,7 +152,8 @@ def _parse(source: str) -> ast.Module | None:
         return None
 
 
-def _defined(tree: ast.AST | None, wanted: frozenset[str]) -> set[str]:
+@functools.lru_cache(maxsize=256)
+def _defined(tree: ast.AST | None, wanted: frozenset[str]) -> frozenset[str]:
     """Return the wanted names that the student gives to something of their own."""
     own = set()
     for node in ast.walk(tree) if tree is not None else ():
@@ -153,10 +161,12 @@ def _defined(tree: ast.AST | None, wanted: frozenset[str]) -> set[str]:
             own.add(node.name)
         elif isinstance(node, ast.arg):
             own.add(node.arg)
-    return own & wanted
+    return wanted & own
 
 
-def _uses(tree: ast.AST, wanted: frozenset[str], own: set[str], nested: int) -> Iterator[_Place]:
+def _uses(
+    tree: ast.AST, wanted: frozenset[str], own: frozenset[str], nested: int
+) -> Iterator[_Place]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in wanted - own:
             yield node.lineno, node.id
@@ -176,7 +186,7 @@ def _uses(tree: ast.AST, wanted: frozenset[str], own: set[str], nested: int) -> 
 
 
 def _uses_in_texts(
-    call: ast.Call, wanted: frozenset[str], own: set[str], nested: int
+    call: ast.Call, wanted: frozenset[str], own: frozenset[str], nested: int
 ) -> Iterator[_Place]:
     function = call.func
     called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
@@ -195,7 +205,7 @@ def _uses_in_texts(
 
 
 def _uses_in_text(
-    text: str, wanted: frozenset[str], own: set[str], nested: int
+    text: str, wanted: frozenset[str], own: frozenset[str], nested: int
 ) -> Iterator[_Place]:
     tree = _parse(text)
     return _words(text, wanted) if tree is None else _uses(tree, wanted, own, nested - 1)
