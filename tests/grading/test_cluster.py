@@ -80,6 +80,7 @@ def test_a_lost_worker_costs_a_retry_and_a_lost_scheduler_nothing_stored(
         submit(course, student, answers)
     for name in ("one", "two"):
         dask.start_worker(name, "--no-nanny")
+    dask.wait_for_workers(2)
     shutil.copytree(course.root, tmp_path / "here")
     told: list[str] = []
 
