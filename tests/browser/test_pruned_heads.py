@@ -77,12 +77,9 @@ def test_heads_go_by_the_keyboard_in_each_order(pruning: DemoPage) -> None:
     expect(pruning.seen).to_contain_text("Without any head no word knows of another.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("width", "dark"),
-    [
-        pytest.param(390, True, id="390-dark"),
-        pytest.param(1200, False, id="1200-light", marks=pytest.mark.slow),
-    ],
+    ("width", "dark"), [(390, True), (1200, False)], ids=["390-dark", "1200-light"]
 )
 @pytest.mark.parametrize("demo_class", [MeaningByLayer, HeadPruning])
 def test_they_are_accessible_and_fit(

@@ -138,6 +138,18 @@ def test_the_weights_are_asked_for_only_in_view(tmp_path: Path) -> None:
         assert demo.page.evaluate(loaded) == 2  # the model's scores, and one sentence
 
 
+def test_paper_shows_the_weights_of_a_demo_that_nobody_scrolled_to(tmp_path: Path) -> None:
+    widget = for_the_site()
+    html = widget.static_html()
+    print_now = "<script>dispatchEvent(new Event('beforeprint'))</script>"
+    far = f'<div style="height: 4000px"></div>{html}{print_now}'
+    widget.static_html = lambda: far  # type: ignore[method-assign]
+    with open_demo(widget, tmp_path) as demo:
+        # A demo that is ready is printed as it is: its weights must be there by then.
+        assert demo.page.locator(".mha-thumbs button").count() == 144
+
+
+@pytest.mark.slow
 def test_weights_that_do_not_come_can_be_asked_for_again(tmp_path: Path) -> None:
     with open_demo(for_the_site(), tmp_path, over="http") as demo:
         expect(demo.seen).to_contain_text("yêu")

@@ -127,6 +127,7 @@ def test_a_package_that_is_missing_or_unknown_is_told(monkeypatch) -> None:
         load_packaged("gpt2")
 
 
+@pytest.mark.slow
 def test_the_library_alone_loads_no_transformers() -> None:
     code = "import sys, mha_lib, mha_lib.pretrained; print('transformers' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

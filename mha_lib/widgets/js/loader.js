@@ -23,6 +23,16 @@ window.mha ??= (() => {
   /** Every text that has arrived, by section: a demo's strings, a quiz, the loader's own. */
   const texts = {};
 
+  const NEAR = { rootMargin: "600px" }; // what is so far from the window is near it
+  let [printed, tellPrinted] = [false, null];
+  /** Resolves when the page is printed: then what is far from the window counts too. */
+  const whenPrinted = new Promise((resolve) => {
+    tellPrinted = () => {
+      printed = true;
+      resolve();
+    };
+  });
+
   /** Called by each module's script. */
   function register(name, imports, source) {
     sources.set(name, { imports, source });
@@ -91,12 +101,13 @@ window.mha ??= (() => {
 
   /**
    * The part of anywidget's model that demos use, computing by itself. In Jupyter nothing needs
-   * to be loaded, and there is no `load`.
+   * to be loaded, and there is neither `load` nor `whenSeen`.
    */
   class StaticModel {
     #state;
     #compute;
     #listeners = new Map();
+    #loads = [];
 
     constructor(state, compute) {
       this.#state = state;
@@ -127,7 +138,27 @@ window.mha ??= (() => {
     }
 
     load(name) {
-      return loadData(name);
+      const loading = loadData(name);
+      this.#loads.push(loading.catch(() => {})); // whoever asked for it is told
+      return loading;
+    }
+
+    /** Resolves once an element comes near the window, or the page is printed. */
+    whenSeen(element) {
+      return new Promise((resolve) => {
+        const watch = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && seen(), NEAR);
+        function seen() {
+          watch.disconnect();
+          resolve();
+        }
+        watch.observe(element);
+        whenPrinted.then(seen);
+      });
+    }
+
+    /** Resolves once all that was asked for is there, or has failed. */
+    settled() {
+      return Promise.all(this.#loads);
     }
 
     #tell(name) {
@@ -148,6 +179,7 @@ window.mha ??= (() => {
     // Before anything is drawn, the page may set inputs: so a quiz gets its earlier answers.
     element.dispatchEvent(new CustomEvent("mha-model", { bubbles: true }));
     await module.default.render({ model, el: place });
+    if (printed) await model.settled();
     element.dataset.ready = "";
   }
 
@@ -183,7 +215,7 @@ window.mha ??= (() => {
   // What is near the window starts before what is far, so that a page opens at once.
   const nearWindow = new IntersectionObserver(
     (entries) => entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => begin(target)),
-    { rootMargin: "600px" },
+    NEAR,
   );
 
   function untilIdle() {
@@ -200,7 +232,10 @@ window.mha ??= (() => {
       await begin(element);
     }
   });
-  addEventListener("beforeprint", () => [...demos.keys()].forEach(begin));
+  addEventListener("beforeprint", () => {
+    tellPrinted();
+    [...demos.keys()].forEach(begin);
+  });
 
   /** Let a demo start in its turn, and the page's first at once. */
   function mount(element) {

@@ -146,21 +146,19 @@ function render({ model, el }) {
     }
   }
   function nowInView() {
+    if (inView) return;
     inView = true;
-    watch.disconnect();
     if (!model.get("result").shown) want();
   }
-  const watch = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && nowInView(), { rootMargin: "600px" });
-  watch.observe(demo);
+  model.whenSeen?.(demo).then(nowInView);
   // Whoever comes here by the keyboard or chooses something is here, wherever the window is.
-  demo.addEventListener("focusin", () => inView || nowInView());
+  demo.addEventListener("focusin", nowInView);
 
   const events = ["result", "query"].map((name) => `change:${name}`);
   for (const event of events) model.on(event, draw);
   draw();
   return () => {
     look?.stop();
-    watch.disconnect();
     for (const event of events) model.off(event, draw);
   };
 }
