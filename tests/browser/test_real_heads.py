@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from playwright.sync_api import expect
 
+from mha_lib.pretrained import LayerTrace, Reading
 from mha_lib.widgets import RealHeads
 from tests.browser.accessible import assert_accessible, assert_fits
 from tests.browser.demo_page import DemoPage, assert_same, open_demo, written
@@ -174,6 +176,23 @@ def test_in_jupyter_it_draws_what_python_computed(opened: DemoPage) -> None:
     )
     assert "In head 0.2, sat looks most at cat" in found[0]
     assert found[1] == [written(weight) for weight in python.result["shown"][3]]
+
+
+def test_in_jupyter_a_reading_of_one_s_own_is_drawn_without_scores(opened: DemoPage) -> None:
+    weights = torch.tensor([[[[0.25, 0.75], [0.5, 0.5]]]])  # (B, h, N, N), of one head
+    x = torch.zeros(1, 2, 4)  # (B, N, d_model)
+    layers = (LayerTrace(x, weights, x),)
+    own = Reading("mine", "a *b*", ("a", "*b*"), ("a", "*b*"), (False, False), (0, 1), layers)
+    found = opened.packed(
+        RealHeads(own, language="en"),
+        """el => [".mha-seen", ".mha-scores caption", ".mha-scores tbody"].map(
+          part => el.querySelector(part).textContent)""",
+    )
+    assert found == [
+        "In head 0.0, a looks most at *b* (.75).",
+        "Head 0.0 in this sentence",
+        "the token before.50–––––the token after.75–––––itself.38–––––",
+    ]
 
 
 @pytest.mark.parametrize(
