@@ -1,11 +1,12 @@
 """The small models that are trained for the chapter on heads that learn."""
 
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks import heads
+from benchmarks import heads, training_cells
 from mha_lib.experiments import grammar, induction
 from mha_lib.experiments.grammar import GrammarModel, train_grammar
 from mha_lib.experiments.induction import CopyModel, train_copying
@@ -213,6 +214,37 @@ def test_the_first_step_that_reached_a_score_is_known() -> None:
     assert way.reached(0.3) == 10
     assert way.reached(0.5) == 20
     assert way.reached(0.95) is None
+
+
+def test_the_cost_of_each_cell_that_trains_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chapter = """# Trained
+
+```{code-cell} python
+:tags: [hide-input]
+
+from mha_lib.experiments.grammar import train_grammar
+```
+
+```{code-cell} python
+model, way = train_grammar(2, steps=2)
+print("not this")
+```
+
+```{code-cell} python
+raise SystemExit("what comes after the last training is not run")
+```
+"""
+    (tmp_path / "trained.md").write_text(chapter, "utf-8")
+    (tmp_path / "other.md").write_text("# None\n", "utf-8")
+    monkeypatch.setattr(training_cells, "CHAPTERS", tmp_path)
+    monkeypatch.setenv("MHA_STATIC", "0")
+    heads.main(["--cells"])
+    _, cell, total = capsys.readouterr().out.splitlines()
+    assert cell.endswith("trained: model, way = train_grammar(2, steps=2)")
+    assert total.endswith("all of them")
+    assert float(cell.split()[0]) == float(total.split()[0])
 
 
 @pytest.mark.slow
