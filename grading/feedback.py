@@ -20,13 +20,16 @@ from pathlib import Path
 
 from grading.assignment import Assignment
 from grading.course import Course
+from grading.plain import clean
 from grading.programs import use_own_programs
 from grading.roster import Roster, RosterError
 
-LONGEST_NAME = 100
+LONGEST_NAME = 100  # bytes: a system's limit is on these
 SAID_LINES = 8
 # What some system will not have in a name.
-_AWKWARD = re.compile(r'[\\/:*?"<>|\x00-\x1f]')
+_AWKWARD = re.compile(r'[\\/:*?"<>|]')
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # on Windows
+_MARKED = re.compile(r"-[0-9a-f]{16}$")
 _PARTICIPANT = re.compile(r"(\d+)\s*$")
 
 
@@ -58,7 +61,8 @@ def make_pages(course: Course, assignment: Assignment, students: Iterable[str]) 
         if not all(page.is_file() for page in pages_of(course, assignment, student))
     ]
     if missing and len(missing) == len(students):
-        said = "\n".join(done.stderr.strip().splitlines()[-SAID_LINES:])
+        # It may tell what a student wrote.
+        said = "\n".join(clean(done.stderr).strip().splitlines()[-SAID_LINES:])
         raise FeedbackError(f"nbgrader generate_feedback made no page; it says:\n{said}")
     reason = f"nbgrader made no page; see: nbgrader generate_feedback {assignment.name} --force"
     return dict.fromkeys(missing, reason)
@@ -73,7 +77,8 @@ def pages_of(course: Course, assignment: Assignment, student: str) -> list[Path]
 def file_names(students: Sequence[str]) -> dict[str, str]:
     """Return a name for each student that every system can use and tells them apart.
 
-    An id that is one already stays as it is; others get a mark of their own.
+    An id that is one already stays as it is; others get a mark of their own, and so does an id
+    that ends like a marked one.
 
     >>> file_names(["Nguyễn An", "binh"])
     {'Nguyễn An': 'Nguyễn An', 'binh': 'binh'}
@@ -82,14 +87,19 @@ def file_names(students: Sequence[str]) -> dict[str, str]:
     shared = Counter(name.casefold() for name in plain.values())
     return {
         student: name
-        if name == student and shared[name.casefold()] == 1
-        else f"{name}-{hashlib.sha256(os.fsencode(student)).hexdigest()[:8]}"
+        if name == student and shared[name.casefold()] == 1 and not _MARKED.search(name.casefold())
+        else f"{name}-{hashlib.sha256(os.fsencode(student)).hexdigest()[:16]}"
         for student, name in plain.items()
     }
 
 
 def _plain_name(text: str) -> str:
-    return _AWKWARD.sub("-", text)[:LONGEST_NAME].rstrip(". ").lstrip(".~") or "student"
+    # What does not show would let one name pass for another.
+    shown = "".join(char if char.isprintable() else "-" for char in _AWKWARD.sub("-", text))
+    cut = shown.encode("utf-8", "replace")[:LONGEST_NAME].decode("utf-8", "ignore")
+    # A name that begins with a minus is an option to programs that unpack.
+    name = cut.rstrip(". ").lstrip(".~- ") or "student"
+    return f"student {name}" if _DEVICE.fullmatch(name) else name
 
 
 def moodle_folders(
@@ -170,6 +180,7 @@ def _new_folder(target: Path, replace: bool) -> Iterator[Path]:
     """Yield an empty folder that takes the target's place once it is whole."""
     if not replace and target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise FeedbackError(f"{target} is there already; give a new or an empty folder: --to DIR")
+    target = target.resolve()  # "." has no name to put a new one beside.
     made = target.with_name(f".{target.name}.{os.getpid()}.new")
     made.mkdir(parents=True, mode=0o700)
     try:

@@ -92,15 +92,29 @@ def test_no_two_names_are_one_to_any_system():
         "n" * 301,
         "..",
         "CON ",
+        "con",
+        "nul.txt",
+        "LPT1.",
+        "-rf",
+        "張" * 84,
+        "張" * 83 + "三",
+        "binh",
+        "binh\u200b",
+        "gn\u202epiz.hnib",
     ]
+    # Ids that are the names which others of these get.
+    students += [*set(file_names(students).values()) - {*students}]
     names = file_names(students)
     folded = {name.casefold() for name in names.values()}
     assert len(folded) == len(students)
     for name in names.values():
         assert not re.search(r'[\\/:*?"<>|]', name)
-        assert not name.startswith((".", "~"))
+        assert not name.startswith((".", "~", "-"))
+        assert name.isprintable()
+        assert name.partition(".")[0].strip().casefold() not in ("con", "nul", "lpt1")
         assert not name.endswith((".", " "))
         assert len(name.encode()) < 200
+    assert names["binh"] == "binh"
     assert file_names(["an_nguyen", "binh"]) == {"an_nguyen": "an_nguyen", "binh": "binh"}
 
 
@@ -131,14 +145,22 @@ def test_a_folder_in_use_is_not_touched(paged, tmp_path):
     assert (tmp_path / "empty" / "all.zip").is_file()
 
 
+def test_the_folder_one_stands_in_can_be_named_by_a_dot(paged, tmp_path, monkeypatch):
+    course, assignment = paged
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    pack(course, assignment, {"an": "an"}, Path(), "all.zip")
+    assert (tmp_path / "here" / "all.zip").is_file()
+
+
 def test_an_old_page_never_stands_for_a_new_one(paged, monkeypatch):
     course, assignment = paged
 
     class Done:
-        stderr = "no page"
+        stderr = "no page of \x1b]0;title\x07an\x1b[2J"
 
     monkeypatch.setattr("grading.feedback.subprocess.run", lambda *_, **__: Done())
-    with pytest.raises(FeedbackError, match="no page"):
+    with pytest.raises(FeedbackError, match=r"no page of an$"):
         make_pages(course, assignment, ["an"])
     assert not pages_of(course, assignment, "an")[0].exists()
 
