@@ -6,7 +6,10 @@ import re
 
 # A spreadsheet computes a cell that starts so, blanks before it or not. The wide signs count where
 # East Asian keyboards are used. An apostrophe before them is ours, or has to stay apart from ours.
-_FORMULA = re.compile(r"[\s']*[=+\-@＝＋－＠]")
+# Half the world's spreadsheets part cells at semicolons, also what a comma should part.
+_START, _SIGN = r"(^|[;\t\r\n])", r"(?=[\s']*[=+\-@＝＋－＠])"
+_FORMULA = re.compile(_START + _SIGN)
+_MADE_TEXT = re.compile(f"{_START}'{_SIGN}")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)?)?")
 
 
@@ -16,16 +19,16 @@ def is_harmless(text: str) -> bool:
     >>> [is_harmless(cell) for cell in ("-3", "-", "an.nguyen", "=1+1", "@SUM(A1)")]
     [True, True, True, False, False]
     """
-    return bool(_NUMBER.fullmatch(text)) or not _FORMULA.match(text)
+    return bool(_NUMBER.fullmatch(text)) or not _FORMULA.search(text)
 
 
 def as_text(text: str) -> str:
     """Return a cell with an apostrophe before what would be computed.
 
-    >>> as_text("=cmd|' /C calc'!A0"), as_text("O'Neil"), as_text("'t Hooft")
-    ("'=cmd|' /C calc'!A0", "O'Neil", "'t Hooft")
+    >>> as_text("=cmd|' /C calc'!A0"), as_text("O'Neil"), as_text("an;@x")
+    ("'=cmd|' /C calc'!A0", "O'Neil", "an;'@x")
     """
-    return text if is_harmless(text) else f"'{text}"
+    return text if is_harmless(text) else _FORMULA.sub(r"\1'", text)
 
 
 def original(cell: str) -> str:
@@ -34,7 +37,7 @@ def original(cell: str) -> str:
     >>> original("'=1+1"), original("''=1+1"), original("'t Hooft")
     ('=1+1', "'=1+1", "'t Hooft")
     """
-    return cell[1:] if cell.startswith("'") and not is_harmless(cell) else cell
+    return cell if is_harmless(cell) else _MADE_TEXT.sub(r"\1", cell)
 
 
 def number(value: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -107,7 +108,8 @@ def read_roster(path: Path, identifying: str | None = None) -> Roster:
     Raises:
         RosterError: It is no such file, or has no column that tells people apart.
     """
-    lines = csv.reader(io.StringIO(_text(path), newline=""), delimiter=_separator(_text(path)))
+    text = _text(path)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text))
     try:
         table = [Person(lines.line_num, tuple(cells)) for cells in lines if any(cells)]
     except csv.Error as error:
@@ -142,10 +144,15 @@ def _text(path: Path) -> str:
 
 def _separator(text: str) -> str:
     """Return what stands between the names in the first line: a comma, semicolon or tab."""
-    first = text.split("\n", 1)[0]
-    return max(
-        SEPARATORS, key=lambda separator: len(next(csv.reader([first], delimiter=separator)))
-    )
+    first = re.split(r"[\r\n]", text, maxsplit=1)[0]
+
+    def cells(separator: str) -> int:
+        try:
+            return len(next(csv.reader([first], delimiter=separator)))
+        except csv.Error:
+            return 0  # What follows says so of the line.
+
+    return max(SEPARATORS, key=cells)
 
 
 def _padded(path: Path, row: Person, columns: Sequence[str]) -> Person:
