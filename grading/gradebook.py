@@ -343,18 +343,19 @@ def checksums(notebook: Notebook) -> dict[str, str]:
 def refuse_id(student_id: str) -> None:
     """Refuse a student id that cannot be kept or shown safely.
 
-    nbgrader's formgrader writes ids into its pages and scripts as they are.
+    nbgrader's formgrader writes ids into its pages and scripts as they are, and where an id looks
+    like a pattern of file names, generate_feedback looks into other people's folders.
 
     Raises:
         GradebookError: With the way out.
 
     >>> refuse_id("Nguyễn Văn An")
     """
-    dangerous = sorted({char for char in student_id if char in '<>"' or not _is_text(char)})
+    dangerous = sorted({char for char in student_id if char in '<>"*?[' or not _is_text(char)})
     if dangerous or student_id.endswith("\\"):
         shown = " ".join(ascii(char)[1:-1] for char in dangerous) or "a backslash at its end"
         raise GradebookError(
-            "The folder's name holds characters that nbgrader's pages would take for code: "
+            "The folder's name holds characters that nbgrader would take for code or a pattern: "
             f"{shown}. Rename the folder below submitted/ and grade again."
         )
     if not student_id or len(student_id) > ID_LENGTH:

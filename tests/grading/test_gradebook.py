@@ -308,7 +308,8 @@ def test_checksums_are_nbgraders(course: Course):
 
 
 @pytest.mark.parametrize(
-    "student", ['a"b', "<img src=x>", "a>b", "end\\", "a\nb", "\ud800", "", "a" * 129]
+    "student",
+    ['a"b', "<img src=x>", "a>b", "end\\", "a\nb", "\ud800", "", "a" * 129, "[b]inh", "*", "b?nh"],
 )
 def test_ids_that_pages_would_run_are_refused(course: Course, student):
     with pytest.raises(GradebookError, match="Rename the folder"):
