@@ -118,7 +118,7 @@ def packed(reading: Reading) -> dict[str, Any]:
         "tokens": list(reading.pieces),
         "special": [int(special) for special in reading.special],
         "words": list(reading.words),
-        "weights": base64.b64encode(steps.numpy().tobytes()).decode(),
+        "weights": base64.b64encode(steps.cpu().numpy().tobytes()).decode(),
     }
 
 

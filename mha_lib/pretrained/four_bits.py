@@ -116,9 +116,7 @@ class _Parameters:
         raw = np.frombuffer(self.data, np.uint8, groups * _GROUP_BYTES, self.starts[name])
         raw = raw.reshape(groups, _GROUP_BYTES)
         step = raw[:, :2].copy().view("<f2").astype(np.float32)  # (groups, 1)
-        both = raw[
-            :, 2:
-        ]  # (groups, 16), a byte holds a number of the first half and one of the second
+        both = raw[:, 2:]  # (groups, 16), a number of the first half and one of the second
         whole = np.concatenate([both & 15, both >> 4], axis=1).astype(np.float32) - 8
         return torch.from_numpy((whole * step).reshape(rows, columns))
 

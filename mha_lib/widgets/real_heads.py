@@ -33,13 +33,16 @@ class RealHeads(CourseWidget):
 
     Raises:
         TypeError: when another name is given.
-        traitlets.TraitError: when a value is none of these; the message says what is.
+        traitlets.TraitError: when a value is below 0 or of another type.
 
-    `result` holds `of`, what was chosen; and `weights`, all heads' as bytes in base64, of shape
-    (layers, h, N, N), a byte being how many of 255 steps a weight is. Of the chosen head it holds
-    `shown`, its weights as they are drawn, (n, n); `left_out`, what each of those n tokens gives
-    to special tokens; and `here`, the mean weight in this sentence at each relation that is a
-    place, None where there is no such place. `relations` is what was measured over many
+    What is not there, as layer 12 of 12, is said in `result["error"]`: traits that are set one by
+    one may not fit yet.
+
+    Else `result` holds `of`, what was chosen; and `weights`, all heads' as bytes in base64, of
+    shape (layers, h, N, N), a byte being how many of 255 steps a weight is. Of the chosen head it
+    holds `shown`, its weights as they are drawn, (n, n); `left_out`, what each of those n tokens
+    gives to special tokens; and `here`, the mean weight in this sentence at each relation that is
+    a place, None where there is no such place. `relations` is what was measured over many
     sentences, empty for readings of one's own. For the site the result is empty: the page fills
     it in once it is looked at.
 
@@ -81,19 +84,25 @@ class RealHeads(CourseWidget):
         for relation, places in PLACES.items():
             found = [float(weights[query, key]) for query, key in places(special, words)]
             here[relation] = sum(found) / len(found) if found else None
-        measured = assets.data_files().get(model["name"]) if self.recipe["date"] else None
         return {
             "of": [self.sentence, self.layer, self.head, self.words_only],
             "weights": self._data[name],
             "shown": shown.tolist(),
             "left_out": left_out.tolist(),
             "here": here,
-            "relations": (measured or {}).get("relations", {}),
+            "relations": self._relations(model),
         }
+
+    def _relations(self, model: dict[str, Any]) -> dict[str, Any]:
+        """Return what was measured on a model of the file; nothing for readings of one's own."""
+        if not self.recipe["date"]:
+            return {}
+        measured: dict[str, Any] = assets.real_heads()["models"][model["name"]]["measured"]
+        relations: dict[str, Any] = measured["relations"]
+        return relations
 
     def _chosen(self) -> tuple[dict[str, Any], dict[str, Any]]:
         sentences, models = self.recipe["sentences"], self.recipe["models"]
-        # A ValueError is shown to the reader: traits that are set one by one may not fit yet.
         _check("sentence", self.sentence, len(sentences))
         sentence = sentences[self.sentence]
         model = models[sentence["model"]]
@@ -106,8 +115,7 @@ class RealHeads(CourseWidget):
         """Return, for each model and relation, the best head and its score, as a table."""
         rows = []
         for model in self.recipe["models"]:
-            measured = assets.data_files().get(model["name"], {})
-            for relation, score in measured.get("relations", {}).items():
+            for relation, score in self._relations(model).items():
                 layer, head = score["best"]
                 cells = (relation, f"{layer}.{head}", score["heads"][layer][head], score["chance"])
                 inner = "".join(f"<td>{cell}</td>" for cell in cells)

@@ -57,6 +57,13 @@ def test_what_is_shown_of_a_live_reading_is_the_library_s(reading: Reading) -> N
     assert np.abs(steps / 255 - reading.weights.numpy()).max() <= half_a_step + 1e-9
 
 
+def test_the_courses_scores_are_not_told_of_a_reading_of_ones_own(reading: Reading) -> None:
+    own = read(reading.weights, model="all-MiniLM-L6-v2")
+    demo = RealHeads(own, language="en")
+    assert demo.result["relations"] == {}
+    assert "<td>" not in demo.fallback()
+
+
 def test_readings_of_several_models_stand_side_by_side(reading: Reading) -> None:
     other = read(torch.full((1, 4, 3, 3), 1 / 3), "a b again", "theirs")
     demo = RealHeads(reading, other, reading, language="en")

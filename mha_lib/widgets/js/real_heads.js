@@ -169,7 +169,8 @@ function pickers(t, { models, sentences }, change, nowPlace) {
   /** Another sentence may have fewer words; another model, fewer heads. */
   function go(place) {
     const next = { sentence: place, query: Math.min(2, sentences[place].tokens.length - 1) };
-    if (sentences[place].model !== sentences[nowPlace()].model) Object.assign(next, { layer: 0, head: 2 });
+    const { model } = sentences[place];
+    if (model !== sentences[nowPlace()].model) Object.assign(next, { layer: 0, head: Math.min(2, models[model].heads - 1) });
     change(next);
   }
   const model = selectPicker({
