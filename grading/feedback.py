@@ -178,6 +178,7 @@ def _entry(name: str) -> zipfile.ZipInfo:
 @contextlib.contextmanager
 def _new_folder(target: Path, replace: bool) -> Iterator[Path]:
     """Yield an empty folder that takes the target's place once it is whole."""
+    target = target.resolve()  # "." has no name that another could stand beside
     if not replace and target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise FeedbackError(f"{target} is there already; give a new or an empty folder: --to DIR")
     target = target.resolve()  # "." has no name to put a new one beside.

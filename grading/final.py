@@ -11,7 +11,7 @@ from grading.course import Course
 from grading.grade import Status
 from grading.gradebook import GradebookWriter
 from grading.standings import Standing, standings
-from grading.status import CHANGED, GONE, OLD_VERSION, SETTLED, WAITING, State, status
+from grading.status import CHANGED, DOING, GONE, OLD_VERSION, SETTLED, WAITING, State, status
 from grading.timestamps import read_timestamp
 
 _DONE = (Status.GRADED, Status.WARNINGS, SETTLED, GONE)
@@ -54,7 +54,7 @@ def final_marks(
     marks, waiting = [], {}
     for state in status(course, name):
         student = state.student_id
-        reason = failed.get(student) or _open(state, stands)
+        reason = failed.get(student) or _open(state, stands, name)
         if reason:
             waiting[student] = reason
             continue
@@ -78,15 +78,17 @@ def _renew_penalties(course: Course, name: str, progress: Callable[[str], None])
         return gradebook.renew_penalties(name)
 
 
-def _open(state: State, stands: Mapping[str, Standing]) -> str:
+def _open(state: State, stands: Mapping[str, Standing], name: str) -> str:
     """Say what a mark waits for; nothing if it is final."""
     if state.state in _AGAIN:
-        return f"{state.state}; run: python -m grading autograde"
+        return f"{state.state}; run: python -m grading autograde {name}"
+    if state.state == DOING:
+        return "a run is at work on it; ask again when that has ended"
     if state.state not in _DONE:
         return f"{state.state}: {' '.join(state.reasons)}".removesuffix(": ")
     standing = stands.get(state.student_id)
     if standing is None:
-        return "its marks are not in the gradebook; run: python -m grading autograde"
+        return f"its marks are not in the gradebook; run: python -m grading autograde {name}"
     if standing.waiting:
         unit = "point waits" if standing.waiting == 1 else "points wait"
         return f"{standing.waiting:g} {unit} for a person; give them in formgrader"

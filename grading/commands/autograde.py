@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 
 from grading.commands.report import show
-from grading.commands.shared import FINE, LOOK, Commands, numbered, open_marks, tell
+from grading.commands.shared import (
+    FINE,
+    LOOK,
+    Commands,
+    at_least,
+    nobody,
+    numbered,
+    open_marks,
+    tell,
+)
 from grading.course import Course
 
 
@@ -29,7 +38,10 @@ def add(commands: Commands) -> None:
         help="grade again what is graded, and change these test cells' marks alone",
     )
     made.add_argument(
-        "--workers", type=_count, metavar="N", help="sandboxes at a time; else one for each core"
+        "--workers",
+        type=at_least(1),
+        metavar="N",
+        help="sandboxes at a time; else one for each core",
     )
     made.add_argument(
         "--cold",
@@ -62,7 +74,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
         cold=options.cold,
     )
     if not lines:
-        print(f"Nothing to grade: no folder {course.submitted}/*/{options.name}")
+        print(f"Nothing to grade: {nobody(course, options.name)}")
         return FINE
     look = [line for line in lines if line.status in (Status.ATTENTION, NOT_GRADED)]
     left = [line for line in lines if line.status == LEFT]
@@ -88,10 +100,3 @@ def _sum_up(course: Course, name: str) -> None:
         show(course, name)
     except OSError as error:
         print(f"The page of results could not be written ({error}); mend it, then: report {name}")
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no number of sandboxes; give 1 or more")
-    return number

@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from grading.commands.shared import FINE, LOOK, Commands, numbered
+from grading.commands.shared import (
+    FINE,
+    LOOK,
+    Commands,
+    nobody,
+    nothing_done,
+    numbered,
+    tell_left_out,
+)
 from grading.course import Course
 
 MOST_NAMED = 10
@@ -41,7 +49,11 @@ def add(commands: Commands) -> None:
     made.add_argument(
         "--id", metavar="COLUMN", help="the roster's column with our ids, if not found by its name"
     )
-    made.add_argument("--column", metavar="TITLE", help="the column that the marks go into")
+    made.add_argument(
+        "--column",
+        metavar="TITLE",
+        help="the title of the column with the marks; Moodle's worksheet and csv have theirs",
+    )
     made.add_argument(
         "--to", type=Path, metavar="FILE", help="where to write; else exports/NAME-FORMAT.csv"
     )
@@ -65,19 +77,18 @@ def run(course: Course, options: argparse.Namespace) -> int:
     marks, waiting = final_marks(course, options.name)
     made = export(assignment, marks, options.format, roster=roster, title=options.column)
     left_out = {**waiting, **made.left_out}
-    for student in sorted(left_out):
-        print(f"{printable(student)}: left out: {printable(left_out[student])}")
+    if not marks and not left_out:
+        print(f"Nothing to export: {nobody(course, options.name)}")
+        return FINE
+    tell_left_out(left_out)
     if made.without_mark:
         named = ", ".join(map(printable, made.without_mark[:MOST_NAMED]))
         more = ", ..." if len(made.without_mark) > MOST_NAMED else ""
-        count = numbered(len(made.without_mark), "person")
-        print(f"{count.replace('persons', 'people')} of the roster without a mark: {named}{more}")
-    if left_out and not options.partial:
-        count = f"{len(left_out)} of {numbered(len(left_out) + made.count, 'mark')}"
-        print(
-            f"Nothing was written: {count} would be left out. Settle that, or give --partial to "
-            "export the others."
-        )
+        count = numbered(len(made.without_mark), "row")
+        print(f"{count} of the roster without a mark: {named}{more}")
+    if not made.count or (left_out and not options.partial):
+        left = len(left_out)
+        print(nothing_done("written", left, made.count, "mark", partial=options.partial))
         return LOOK
     path = options.to or course.root / "exports" / f"{options.name}-{options.format}.csv"
     write_file(path, made.text.encode("utf-8", "backslashreplace"), mode=PRIVATE)

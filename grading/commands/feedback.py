@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from grading.commands.shared import FINE, LOOK, Commands, numbered
+from grading.commands.shared import (
+    FINE,
+    LOOK,
+    Commands,
+    nobody,
+    nothing_done,
+    numbered,
+    tell_left_out,
+)
 from grading.course import Course
 
 
@@ -43,13 +51,15 @@ def run(course: Course, options: argparse.Namespace) -> int:
     from grading.assignment import load
     from grading.feedback import file_names, make_pages, moodle_folders, pack
     from grading.final import final_marks
-    from grading.plain import printable
     from grading.roster import RosterError, read_roster
 
     assignment = load(course, options.name)
     if (options.format == "moodle") is not (options.roster is not None):
         raise RosterError("--format moodle goes with --roster, and plain goes without one")
     marks, left_out = final_marks(course, options.name)
+    if not marks and not left_out:
+        print(f"Nothing to pack: {nobody(course, options.name)}")
+        return FINE
     students = [mark.student_id for mark in marks]
     folders = file_names(students)
     if options.roster is not None:
@@ -61,14 +71,10 @@ def run(course: Course, options: argparse.Namespace) -> int:
         missing = make_pages(course, assignment, folders)
         left_out = {**left_out, **missing}
         folders = {student: folders[student] for student in folders if student not in missing}
-    for student in sorted(left_out):
-        print(f"{printable(student)}: left out: {printable(left_out[student])}")
+    tell_left_out(left_out)
     if not folders or (left_out and not options.partial):
-        count = f"{len(left_out)} of {numbered(len(left_out) + len(folders), 'student')}"
-        print(
-            f"Nothing was packed: {count} would be left out. Settle that, or give --partial to "
-            "pack the others."
-        )
+        left, kept = len(left_out), len(folders)
+        print(nothing_done("packed", left, kept, "student", partial=options.partial))
         return LOOK
     target = options.to or course.root / "exports" / f"{options.name}-feedback"
     archive = f"{options.name}-{options.format}.zip"

@@ -6,7 +6,7 @@ import argparse
 import json
 from dataclasses import asdict
 
-from grading.commands.shared import FINE, Commands, numbered
+from grading.commands.shared import FINE, Commands, at_least, numbered
 from grading.course import Course
 
 MOST_SHOWN = 50
@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
     )
     made.add_argument(
         "--most",
-        type=int,
+        type=at_least(0),
         default=MOST_SHOWN,
         metavar="N",
         help=f"how many pairs the table shows; else {MOST_SHOWN}, the most alike first",
@@ -80,7 +80,10 @@ def _some(students: tuple[str, ...]) -> str:
 
 
 def _percent(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
     if not 0 < number <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is no likeness; give more than 0, up to 100")
+        raise argparse.ArgumentTypeError(f"{text!r} is no likeness; give more than 0, up to 100")
     return number

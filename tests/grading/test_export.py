@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shutil
 from pathlib import Path
 
 import pytest
@@ -278,7 +279,7 @@ def test_everybody_final_is_exported_to_a_file_of_ones_own(course: Course, tmp_p
     words = ["--roster", str(tmp_path / "roster.csv"), "--to", str(file)]
     assert main(["export", "tiny", "--format", "canvas", *words]) == FINE
     said = capsys.readouterr().out
-    assert "1 person of the roster without a mark: Test, Student / 103\n" in said
+    assert "1 row of the roster without a mark: Test, Student / 103\n" in said
     assert said.endswith(f"{file}: 2 marks of tiny, out of 7 points\n")
     assert [row[-1] for row in csv.reader(file.open())] == ["Tiny (4711)", "7", "7", "7"]
 
@@ -293,7 +294,20 @@ def test_a_changed_or_flagged_submission_is_not_final(course: Course, monkeypatc
     assert marks == []
     assert waiting["an.nguyen"].startswith("changed since graded; run")
     assert waiting["binh"].startswith("flagged")
-    assert waiting["cuc"].startswith("waiting; run")
+    assert waiting["cuc"] == "waiting; run: python -m grading autograde tiny"
+
+
+def test_nothing_final_and_nothing_handed_in_write_no_file(course: Course, capsys):
+    words = ["export", "tiny", "--format", "csv", "--partial"]
+    assert main(words) == LOOK
+    assert "2 of 2 marks would be left out. Settle that.\n" in capsys.readouterr().out
+    for folder in (course.submitted, course.state, course.autograded):
+        shutil.rmtree(folder)
+    (course.root / "gradebook.db").unlink()
+    for again in (words, ["feedback", "tiny"]):
+        assert main(again) == FINE
+        assert f"no folder {course.submitted}/*/tiny\n" in capsys.readouterr().out
+    assert not (course.root / "exports").exists()
 
 
 def test_a_bad_roster_is_refused_on_the_command_line(course: Course, capsys):

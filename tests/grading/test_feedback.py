@@ -133,7 +133,7 @@ def test_moodle_knows_whose_each_folder_is(tmp_path):
         moodle_folders(read_roster(path), ["an"])
 
 
-def test_a_folder_in_use_is_not_touched(paged, tmp_path):
+def test_a_folder_in_use_is_not_touched(paged, tmp_path, monkeypatch):
     course, assignment = paged
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
@@ -141,7 +141,8 @@ def test_a_folder_in_use_is_not_touched(paged, tmp_path):
         pack(course, assignment, {"an": "an"}, tmp_path / "mine", "all.zip")
     assert [path.name for path in tmp_path.iterdir()].count("mine") == 1
     (tmp_path / "empty").mkdir()
-    pack(course, assignment, {"an": "an"}, tmp_path / "empty", "all.zip")
+    monkeypatch.chdir(tmp_path / "empty")
+    pack(course, assignment, {"an": "an"}, Path(), "all.zip")
     assert (tmp_path / "empty" / "all.zip").is_file()
 
 

@@ -174,8 +174,10 @@ def test_ids_and_shares_are_checked(course: Course, capsys):
     main(["similar", "tiny"])
     assert "\x1b" not in capsys.readouterr().out
     assert main(["similar", "nope"]) == REFUSED
-    with pytest.raises(SystemExit):
-        main(["similar", "tiny", "--least", "0"])
+    for option, number in (("--least", "0"), ("--least", "half"), ("--most", "-1")):
+        with pytest.raises(SystemExit):
+            main(["similar", "tiny", option, number])
+        assert f"{number!r} is no " in capsys.readouterr().err
 
 
 def a_program(dice: random.Random) -> str:
