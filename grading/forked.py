@@ -63,23 +63,47 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # so that no child copies what it only looks at
     control.send(f"{os.getpid()} ".encode())
-    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    own = _own_processes()
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 16, 2)
         if not message or _threads() != 1:
             os._exit(0)
         talk, first = socket.socket(fileno=descriptors[0]), descriptors[1]
-        try:
-            child = _fork_into(first, own)
-        except OSError as error:
-            _tell(talk, f"nothing could be forked ({error})")
+        if own is None and os.fork():
+            pass  # what was forked goes there, and forks in turn
         else:
+            try:
+                child = _fork_into(first, own)
+            except OSError as error:
+                child = -1
+                _tell(talk, f"nothing could be forked ({error})")
             if child == 0:
                 control.close()
                 _run(talk, first, ready, left)
-            _tell(talk, str(child))
+            if child > 0:
+                _tell(talk, str(child))
+            if own is None:
+                control.close()
+                talk.close()
+                with contextlib.suppress(ChildProcessError):
+                    os.wait()  # a dead process without its parent would hold the sandbox open
+                os._exit(0)
         talk.close()
         os.close(first)
+
+
+def _own_processes() -> int | None:
+    """Open the own process namespace; None if a process that left it could not come back.
+
+    An ordinary user has no right over the machine's, in which this process is.
+    """
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _call("setns", own, _PROCESSES)
+    except OSError:
+        os.close(own)
+        return None
+    return own
 
 
 def _tell(talk: socket.socket, text: str) -> None:
@@ -87,7 +111,7 @@ def _tell(talk: socket.socket, text: str) -> None:
         talk.send(text.encode())
 
 
-def _fork_into(first: int, own: int) -> int:
+def _fork_into(first: int, own: int | None) -> int:
     """Fork; the child is in the process namespace of ``first``, and this process stays in its own.
 
     Only what a process forks can be in another process namespace.
@@ -98,7 +122,7 @@ def _fork_into(first: int, own: int) -> int:
         child = os.fork()
         return child
     finally:
-        if child != 0:
+        if child != 0 and own is not None:
             _call("setns", own, _PROCESSES)
 
 
