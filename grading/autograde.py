@@ -147,7 +147,8 @@ def autograde(
             if connection is None:
                 crew = Here(count, work)
             else:
-                batch = Batch(assignment, key_of_seeds, own_kit(), read_modules(modules))
+                packages = read_modules(modules)
+                batch = Batch(assignment, key_of_seeds, own_kit(), packages, cold=cold)
                 crew = ClusterCrew(connection, batch, prepare)
             slowest = RUNS * assignment.limits.seconds * len(assignment.notebooks)
             lines += _run(waiting, crew, writer, slowest, progress)

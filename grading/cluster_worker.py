@@ -93,6 +93,7 @@ class Batch:
     key: str
     kit: Kit
     modules: Mapping[str, Files] = field(default_factory=dict)
+    cold: bool = False
 
     def packed(self) -> bytes:
         """Return it as the few bytes that travel."""
@@ -149,7 +150,7 @@ def grade_there(packed_batch: bytes, work: bytes) -> bytes:
             came = Failed(f"{socket.gethostname()}: {' '.join(flaws)}", unfit=True)
         else:
             modules = [_laid_out(name, _Files(files)) for name, files in batch.modules.items()]
-            warm = imports_of(batch.assignment)
+            warm = None if batch.cold else imports_of(batch.assignment)
             sandbox = Sandbox(modules=modules, limits=batch.assignment.limits, warm=warm)
             came = grade(batch.assignment, references, submission, sandbox, batch.key)
         return pickle.dumps(came)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -34,19 +35,40 @@ class Cores:
     def one(self) -> Iterator[int]:
         """Lend the core with the fewest users: a free one, as long as there is one.
 
-        Among equals chance decides, so that two graders do not both begin with the same core.
+        Among equals it is one that no other grader of this machine uses, and else chance decides.
         """
         with self._lock:
             cores = os.sched_getaffinity(0)
             fewest = min(self._users[core] for core in cores)
             equals = [core for core in cores if self._users[core] == fewest]
-            core = random.SystemRandom().choice(equals)
+            random.SystemRandom().shuffle(equals)
+            core, claim = equals[0], None
+            for each in equals:
+                if (claim := _claim(each)) is not None:
+                    core = each
+                    break
             self._users[core] += 1
         try:
             yield core
         finally:
+            if claim is not None:
+                claim.close()
             with self._lock:
                 self._users[core] -= 1
+
+
+def _claim(core: int) -> socket.socket | None:
+    """Say to other graders of this machine that a core is in use; None where it is said already.
+
+    The name goes with the process, however that ends. Inside a sandbox it cannot be seen.
+    """
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(f"\0mha-grading-core-{core}")
+    except OSError:
+        claim.close()
+        return None
+    return claim
 
 
 @dataclass(frozen=True, eq=False)

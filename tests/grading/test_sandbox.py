@@ -539,6 +539,15 @@ def test_cores_are_shared_evenly_where_there_are_too_few(monkeypatch):
     assert not +cores._users
 
 
+def test_two_graders_of_one_machine_take_different_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {902, 905})
+    for _ in range(10):  # Chance alone would choose the same in one of these.
+        with Cores().one() as mine, Cores().one() as theirs:
+            assert {mine, theirs} == {902, 905}
+            with Cores().one() as third:
+                assert third in (902, 905)
+
+
 def test_runs_with_secrets_and_shown_runs_never_meet_and_one_alone_meets_nobody():
     source = "import time\nprint(time.monotonic())\ntime.sleep(0.4)\nprint(time.monotonic())"
     sandbox = Sandbox(limits=SMALL)
