@@ -51,7 +51,12 @@ function dataOf({ models, sentences }, place) {
 function render({ model, el }) {
   const t = translator(model, "real_heads");
   const recipe = model.get("recipe");
-  const change = changer(model);
+  const set = changer(model);
+  let inView = false; // or used, wherever the window is
+  function change(traits) {
+    inView = true;
+    set(traits);
+  }
 
   const titleId = freshId("title");
   const tryThis = make("p", { class: "mha-try" });
@@ -131,19 +136,20 @@ function render({ model, el }) {
   }
 
   /** On the site: load what the chosen sentence needs, once the demo is in view. */
-  let inView = false;
   async function want() {
     if (!model.load || !inView) return;
     const place = model.get("sentence");
     const needed = [recipe.models[recipe.sentences[place].model].name, dataOf(recipe, place)];
+    let found;
     try {
-      const found = await Promise.all(needed.map(async (name) => [name, await model.load(name)]));
+      found = await Promise.all(needed.map(async (name) => [name, await model.load(name)]));
       if (found.some(([, data]) => data === undefined)) throw new Error(`${needed} hold nothing`);
-      change({ loaded: { ...model.get("loaded"), ...Object.fromEntries(found) } });
     } catch {
       parts.hidden = true; // another sentence's pictures
       waiting.textContent = t("not_loaded");
+      return;
     }
+    change({ loaded: { ...model.get("loaded"), ...Object.fromEntries(found) } });
   }
   function nowInView() {
     if (inView) return;
@@ -151,7 +157,6 @@ function render({ model, el }) {
     if (!model.get("result").shown) want();
   }
   model.whenSeen?.(demo).then(nowInView);
-  // Whoever comes here by the keyboard or chooses something is here, wherever the window is.
   demo.addEventListener("focusin", nowInView);
 
   const events = ["result", "query"].map((name) => `change:${name}`);
