@@ -95,7 +95,8 @@ def test_the_pictures_are_the_weights(opened: DemoPage) -> None:
         .nth(7)
         .locator("canvas")
         .evaluate(
-            """canvas => {
+            """async canvas => {
+          await new Promise(requestAnimationFrame);  // they are drawn a frame later
           const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
           return [canvas.width, ...data.filter((_, i) => i % 4 === 3)];
         }"""

@@ -9,7 +9,7 @@ const INK = [0, 114, 178];
 /** Draw weights as a picture, a pixel for each: the deeper, the more. */
 function draw(canvas, weights) {
   const count = weights.length;
-  canvas.width = canvas.height = count;
+  if (canvas.width !== count) canvas.width = canvas.height = count;
   const pixels = new ImageData(count, count);
   weights.flat().forEach((weight, i) => pixels.data.set([...INK, Math.round(255 * weight)], 4 * i));
   canvas.getContext("2d").putImageData(pixels, 0, 0);
@@ -57,6 +57,7 @@ export function gridOfHeads(t, { layers, heads }, change) {
   }
 
   let drawn = "";
+  let next = 0; // the frame in which the pictures are drawn
   function show({ bytes, sentence, layer, head, words_only }) {
     const chosen = layer * heads + head;
     buttons.forEach((button, place) => {
@@ -68,7 +69,11 @@ export function gridOfHeads(t, { layers, heads }, change) {
     if (now === drawn) return;
     drawn = now;
     const kept = keptTokens(sentence, words_only);
-    canvases.forEach((canvas, place) => draw(canvas, without(weightsOf(bytes, place, sentence.tokens.length), kept).shown));
+    // They are many: what was chosen answers at once, and these follow.
+    cancelAnimationFrame(next);
+    next = requestAnimationFrame(() =>
+      canvases.forEach((canvas, place) => draw(canvas, without(weightsOf(bytes, place, sentence.tokens.length), kept).shown)),
+    );
   }
   return { element, show };
 }
