@@ -17,12 +17,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from grading.course import Course
+from grading.database import file_of
 from grading.gradebook import BUSY_SECONDS, GradebookError
 from grading.records import PRIVATE, private_folder
 
 KEPT = 10
 _NAME = re.compile(r"gradebook-\d{8}T\d{12}Z\.db")
-_SQLITE = "sqlite:///"
 
 
 def folder(course: Course) -> Path:
@@ -44,10 +44,8 @@ def back_up(course: Course) -> Path | None:
     Raises:
         GradebookError: It cannot be copied; grading would change marks that nothing gives back.
     """
-    if not course.database_url.startswith(_SQLITE):
-        return None
-    gradebook = _gradebook(course)
-    if not gradebook.is_file():
+    gradebook = file_of(course.database_url)
+    if gradebook is None or not gradebook.is_file():
         return None
     private_folder(course)
     place = folder(course)
@@ -85,7 +83,8 @@ def restore(course: Course, backup: Path) -> Path | None:
     Raises:
         GradebookError: It is no whole gradebook, or cannot be put back; the gradebook is as it was.
     """
-    if not course.database_url.startswith(_SQLITE):
+    gradebook = file_of(course.database_url)
+    if gradebook is None:
         raise GradebookError(
             "The gradebook is not SQLite's, and no copy of it was made here; use its own tools, "
             "such as pg_dump and pg_restore."
@@ -98,16 +97,16 @@ def restore(course: Course, backup: Path) -> Path | None:
         if not _is_damage(error.__cause__):
             raise
         # SQLite neither reads what is damaged nor writes over it.
-        before = damaged = _set_aside(course)
+        before = damaged = _set_aside(course, gradebook)
     source = folder(course) / f"{backup.name}.{secrets.token_hex(4)}.new"
     try:
         source.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         source.touch(PRIVATE)
         source.write_bytes(content)
-        _copy(source, _gradebook(course))
+        _copy(source, gradebook)
     except (OSError, sqlite3.Error) as error:
         if damaged is not None:
-            _move(damaged, _gradebook(course))
+            _move(damaged, gradebook)
         raise GradebookError(
             f"{backup} could not be put back ({error}). Close what uses the gradebook, such as "
             "formgrader, and try again."
@@ -123,10 +122,6 @@ def made_at(backup: Path) -> datetime:
     return datetime.strptime(stamp, "%Y%m%dT%H%M%S%f").replace(tzinfo=UTC)
 
 
-def _gradebook(course: Course) -> Path:
-    return Path(course.database_url.removeprefix(_SQLITE))
-
-
 def _is_damage(error: BaseException | None) -> bool:
     """Tell a file that is no whole database from one that is in use, or a full disk."""
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(
@@ -134,10 +129,10 @@ def _is_damage(error: BaseException | None) -> bool:
     )
 
 
-def _set_aside(course: Course) -> Path:
+def _set_aside(course: Course, gradebook: Path) -> Path:
     """Move the gradebook to the copies, under a name that is neither listed nor ever removed."""
     aside = folder(course) / f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}.db"
-    _move(_gradebook(course), aside)
+    _move(gradebook, aside)
     return aside
 
 

@@ -196,6 +196,7 @@ def test_status_follows_a_run_that_goes_on(course: Course, monkeypatch, capsys):
         submit(course, student)
     sandbox = Halts(course)
     use(monkeypatch, sandbox)
+    monkeypatch.setattr("grading.crew.THREADS", 1)  # Else all three are begun at once.
     worker = threading.Thread(target=lambda: run(course, workers=1), daemon=True)
     worker.start()
     try:
@@ -236,7 +237,9 @@ def _grade_until_killed(root) -> None:
             return super().run(job, **how)
 
     course = Course(root)
-    use(pytest.MonkeyPatch(), Dies(course))
+    patch = pytest.MonkeyPatch()
+    use(patch, Dies(course))
+    patch.setattr("grading.crew.THREADS", 1)
     autograde(course, "tiny", progress=quiet, workers=1)
 
 
