@@ -196,7 +196,8 @@ def test_status_follows_a_run_that_goes_on(course: Course, monkeypatch, capsys):
         submit(course, student)
     sandbox = Halts(course)
     use(monkeypatch, sandbox)
-    monkeypatch.setattr("grading.crew.THREADS", 1)  # Else all three are begun at once.
+    # One thread for the one run that may go: else the others are at work too, waiting for a turn.
+    monkeypatch.setattr("grading.crew.THREADS", 1)
     worker = threading.Thread(target=lambda: run(course, workers=1), daemon=True)
     worker.start()
     try:
