@@ -10,7 +10,7 @@ from grading import records
 from grading.course import Course
 from grading.grade import Status
 from grading.gradebook import GradebookWriter
-from grading.standings import Standing, standings
+from grading.standings import Standing, less_penalty, standings
 from grading.status import CHANGED, DOING, GONE, OLD_VERSION, SETTLED, WAITING, State, status
 from grading.timestamps import read_timestamp
 
@@ -33,8 +33,8 @@ class Mark:
 
     @property
     def score(self) -> float:
-        """The points without what being late costs, never below 0: as nbgrader exports them."""
-        return max(0.0, round(self.points - self.penalty, 2))
+        """The points without what being late costs."""
+        return less_penalty(self.points, self.penalty)
 
 
 def final_marks(

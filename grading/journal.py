@@ -87,7 +87,7 @@ class Journal:
             student=line.student_id,
             status=str(line.status),
             reasons=[PRIVATE_REASON] if line.private else list(line.reasons),
-            score=line.score,
+            points=line.score,
             max_score=line.max_score,
             late_penalty=line.penalty,
             seconds=None if since is None else round(time.monotonic() - since, 2),

@@ -111,6 +111,15 @@ def marks(course: Course, assignment: str, student: str | None = None) -> list[C
     ]
 
 
+def less_penalty(points: float, penalty: float) -> float:
+    """Return what is left of points when being late has cost its share, never below 0, as nbgrader.
+
+    >>> less_penalty(90, 20), less_penalty(5, 20)
+    (70, 0.0)
+    """
+    return max(0.0, round(points - penalty, 2))
+
+
 def points_text(score: float, max_score: float, waiting: float = 0.0, penalty: float = 0.0) -> str:
     """Say in a few words what was reached, what being late costs, and what is still open.
 
@@ -119,7 +128,7 @@ def points_text(score: float, max_score: float, waiting: float = 0.0, penalty: f
     >>> points_text(90, 100, penalty=20)
     '70 of 100 (90 less 20 for being late)'
     """
-    text = f"{max(0.0, round(score - penalty, 2)):g} of {max_score:g}"
+    text = f"{less_penalty(score, penalty):g} of {max_score:g}"
     if penalty:
         text += f" ({score:g} less {penalty:g} for being late)"
     if waiting:

@@ -13,7 +13,7 @@ from grading.course import Course
 from grading.grade import NOT_GRADED, Status
 from grading.gradebook import GradebookError, refuse_id
 from grading.records import Record
-from grading.standings import Standing, standings
+from grading.standings import Standing, less_penalty, standings
 from grading.submission import collect
 
 WAITING = "waiting"
@@ -44,12 +44,12 @@ class State:
 
     @property
     def net(self) -> float | None:
-        """The points without what being late takes off, never below 0; None before grading."""
-        return None if self.score is None else max(0.0, round(self.score - self.penalty, 2))
+        """The points without what being late takes off; None before grading."""
+        return None if self.score is None else less_penalty(self.score, self.penalty)
 
     @property
     def needs_person(self) -> bool:
-        """Say whether grading again would not settle it."""
+        """Say whether a person has something to look at, or to mend before it can be graded."""
         return self.state in (Status.ATTENTION, NOT_GRADED)
 
 
@@ -87,7 +87,7 @@ def status(course: Course, name: str) -> list[State]:
             states[student] = _graded(known[student], stands, GONE)
         else:
             standing = stands[student]
-            states[student] = State(student, GONE, standing.score, standing.max_score)
+            states[student] = _state(student, GONE, (), standing)
     _follow_runs(course, name, states)
     return [states[student] for student in sorted(states)]
 
@@ -122,8 +122,12 @@ def _graded(record: Record, stands: Mapping[str, Standing], state: str = "") -> 
     state = state or record.status
     if state == Status.ATTENTION and record.student_id in stands and standing.settled:
         state = SETTLED
+    return _state(record.student_id, state, reasons, standing)
+
+
+def _state(student: str, state: str, reasons: tuple[str, ...], standing: Standing) -> State:
     return State(
-        record.student_id,
+        student,
         state,
         standing.score,
         standing.max_score,

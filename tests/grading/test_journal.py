@@ -81,7 +81,7 @@ def test_each_event_is_a_line(course: Course, monkeypatch):
     assert (refused["student"], refused["status"]) == ("a<b", NOT_GRADED)
     assert "Rename the folder" in refused["reasons"][0]
     assert (graded["student"], graded["status"]) == ("an", "graded")
-    assert (graded["score"], graded["max_score"]) == (5.0, 7.0)
+    assert (graded["points"], graded["max_score"]) == (5.0, 7.0)
     assert graded["seconds"] >= 0
     assert logs(course)[0].stat().st_mode & 0o777 == 0o600
 

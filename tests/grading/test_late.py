@@ -3,6 +3,7 @@
 import datetime
 import json
 import re
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -209,7 +210,7 @@ def test_what_being_late_costs_is_shown_and_taken_off_what_is_exported(course, m
     assert said in capsys.readouterr().out
     main(["status", "tiny", "--json"])
     (told,) = json.loads(capsys.readouterr().out)["submissions"]
-    assert (told["score"], told["late_penalty"]) == (3.5, 1.5)
+    assert (told["points"], told["late_penalty"], told["score"]) == (5.0, 1.5, 3.5)
     results = summary(course, "tiny")
     assert results.scores == (3.5,)
     assert "3.5 of 7 (5 less 1.5 for being late)" in page(results, DUE)
@@ -219,6 +220,11 @@ def test_what_being_late_costs_is_shown_and_taken_off_what_is_exported(course, m
         book.db.commit()
     assert main(["export", "tiny", "--format", "canvas", "--to", "marks.csv"]) == FINE
     assert (course.root / "marks.csv").read_text().splitlines()[2] == "an,,,an,,4.5"
+    for folder in (course.submitted / "an", course.state / "results"):
+        shutil.rmtree(folder)
+    main(["status", "tiny"])
+    said = "an  handed in no more  4.5 of 7 (6 less 1.5 for being late)\n"
+    assert said in capsys.readouterr().out
     plugin(course, "return None + 1", monkeypatch)
     assert main(["export", "tiny", "--format", "canvas", "--to", "again.csv"]) == LOOK
     assert "an: left out: The late penalty is not known" in capsys.readouterr().out
