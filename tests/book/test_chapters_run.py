@@ -26,7 +26,7 @@ def test_a_downloaded_chapter_runs(
 ) -> None:
     monkeypatch.delenv("MHA_STATIC", raising=False)
     notebook = nbformat.read(site / "en" / "notebooks" / f"{chapter}.ipynb", as_version=4)
-    nbclient.execute(notebook, cwd=os.fspath(tmp_path), timeout=120)
+    nbclient.execute(notebook, cwd=os.fspath(tmp_path), timeout=600)
     views = [
         output
         for cell in notebook.cells
