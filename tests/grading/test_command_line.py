@@ -214,6 +214,16 @@ def test_it_starts_as_a_module(course: Course, monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_terminal_without_the_letters_of_a_name_ends_no_run(course: Course, monkeypatch):
+    submit(course, "Nguyễn")
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    command = [sys.executable, "-m", "grading", "status", "tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (FINE, "")
+    assert done.stdout.startswith("Nguy\\u1ec5n  waiting\n")
+
+
+@pytest.mark.slow
 def test_it_ends_quietly_when_nobody_reads(course: Course):
     submit(course, "an")
     reader, writer = os.pipe()
