@@ -51,6 +51,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
     from grading.assignment import load
     from grading.feedback import file_names, make_pages, moodle_folders, pack
     from grading.final import final_marks
+    from grading.records import locked
     from grading.roster import RosterError, read_roster
 
     assignment = load(course, options.name)
@@ -66,18 +67,22 @@ def run(course: Course, options: argparse.Namespace) -> int:
         roster = read_roster(options.roster, options.id)
         folders, unknown = moodle_folders(roster, students)
         left_out = {**left_out, **unknown}
-    if folders and (options.partial or not left_out):
-        print(f"Making pages of {options.name} with nbgrader.", flush=True)
-        missing = make_pages(course, assignment, folders)
-        left_out = {**left_out, **missing}
-        folders = {student: folders[student] for student in folders if student not in missing}
-    tell_left_out(left_out)
-    if not folders or (left_out and not options.partial):
-        left, kept = len(left_out), len(folders)
-        print(nothing_done("packed", left, kept, "student", partial=options.partial))
-        return LOOK
-    target = options.to or course.root / "exports" / f"{options.name}-feedback"
-    archive = f"{options.name}-{options.format}.zip"
-    pack(course, assignment, folders, target, archive, replace=options.to is None)
-    print(f"{target}: students/ with {numbered(len(folders), 'archive')}, and {archive} for all")
+    # What is packed is what was made: nobody grades, or makes pages, meanwhile.
+    with locked(course, print):
+        if folders and (options.partial or not left_out):
+            print(f"Making pages of {options.name} with nbgrader.", flush=True)
+            missing = make_pages(course, assignment, folders)
+            left_out = {**left_out, **missing}
+            folders = {student: folders[student] for student in folders if student not in missing}
+        tell_left_out(left_out)
+        if not folders or (left_out and not options.partial):
+            left, kept = len(left_out), len(folders)
+            print(nothing_done("packed", left, kept, "student", partial=options.partial))
+            return LOOK
+        target = options.to or course.root / "exports" / f"{options.name}-feedback"
+        archive = f"{options.name}-{options.format}.zip"
+        pack(course, assignment, folders, target, archive, replace=options.to is None)
+        print(
+            f"{target}: students/ with {numbered(len(folders), 'archive')}, and {archive} for all"
+        )
     return LOOK if left_out else FINE

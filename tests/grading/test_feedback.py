@@ -1,5 +1,6 @@
 """Feedback goes back to whoever it is about: own pages alone, under names that systems take."""
 
+import fcntl
 import re
 import zipfile
 from pathlib import Path
@@ -197,6 +198,23 @@ def test_it_says_who_waits_and_packs_nothing(course: Course, capsys):
     assert not (course.root / "exports").exists()
     assert main(["feedback", "tiny", "--format", "moodle"]) == REFUSED
     assert "goes with --roster" in capsys.readouterr().err
+
+
+def test_nobody_grades_while_pages_are_made_and_packed(course: Course, monkeypatch):
+    give(course, "an", "Well seen.")
+    give(course, "binh", "Nearly.")
+    done: list[str] = []
+
+    def note(what: str, came: object) -> object:
+        with (course.state / "lock").open() as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        done.append(what)
+        return came
+
+    monkeypatch.setattr("grading.feedback.make_pages", lambda *_: note("made", {}))
+    monkeypatch.setattr("grading.feedback.pack", lambda *_, **__: note("packed", None))
+    assert main(["feedback", "tiny"]) == FINE
+    assert done == ["made", "packed"]
 
 
 @pytest.mark.slow
