@@ -182,7 +182,9 @@ def _read(path: Path) -> Run | None:
     run: Run | None = None
     for line in lines:
         # What was torn, or edited by hand, tells nothing; the rest of the log still does.
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        with contextlib.suppress(
+            *(ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+        ):
             run = _told(json.loads(line), run)
     if run is not None and run.end == "killed" and alive:
         run.end = "going on"

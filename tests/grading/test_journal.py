@@ -111,7 +111,14 @@ def test_no_hidden_value_and_no_secret_reach_the_log(course: Course, monkeypatch
         assert hidden not in text
 
 
-@pytest.mark.parametrize("torn", ['{"time": "2026-', "\0\0\0\0", "[1]\n", '{"event": 3}\n', "\xff"])
+@pytest.mark.parametrize(
+    "torn",
+    [
+        *('{"time": "2026-', "\0\0\0\0", "[1]\n", '{"event": 3}\n', "\xff", "[" * 100_000),
+        '{"time": "2026-01-01T00:00:00+00:00", "event": "submissions", "waiting": Infinity}\n',
+    ],
+    ids=range(7),
+)
 def test_torn_and_strange_lines_are_skipped(course: Course, monkeypatch, torn):
     submit(course, "an")
     use(monkeypatch, ChosenSandbox())
