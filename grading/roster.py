@@ -60,7 +60,14 @@ class Roster:
         """
         found: dict[str, Person] = {}
         failed: dict[str, str] = {}
-        indexes = [(key, self._index(key)) for key in (_exact, _any_case, _local_part)]
+        any_case = self._index(_any_case)
+        indexes = [
+            (_exact, self._index(_exact)),
+            (_any_case, any_case),
+            # Never two addresses by what stands before the @: they may be two people's.
+            (_any_case, self._index(_local_part)),
+            (_local_part, any_case),
+        ]
         for student in students:
             rows = next(
                 (index[key(student)] for key, index in indexes if key(student) in index), []

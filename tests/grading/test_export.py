@@ -185,6 +185,15 @@ def test_nobody_is_guessed(tiny, tmp_path):
     assert [row[2] for row in written(made.text)[1:]] == ["s3"]
 
 
+def test_two_addresses_are_not_one_persons_for_what_stands_before_the_at(tmp_path):
+    people = roster(tmp_path, "SID,Email\ns1,an@uni.example\nbinh,b@uni.example\n")
+    students = ["an@else.example", "binh@uni.example", "B"]
+    found, failed = people.match(students[:2])
+    assert {student: person.cells[0] for student, person in found.items()} == {students[1]: "binh"}
+    assert [*failed] == students[:1]
+    assert people.match(students[2:])[0]["B"].cells[0] == "binh"
+
+
 def test_the_same_marks_give_the_same_file_in_any_order(tiny):
     for name in FORMATS:
         assert export(tiny, MARKS, name).text == export(tiny, MARKS[::-1], name).text
