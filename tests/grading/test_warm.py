@@ -1,6 +1,7 @@
 """Runs forked from a warm process: as isolated as cold ones, and alike in all that can be asked."""
 
 import ast
+import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -38,6 +39,20 @@ def forking():
 def processes(forking):
     """The one warm process that the runs of a test are forked from."""
     return forking._kept
+
+
+def test_a_run_starts_no_process_beside_itself_where_nobody_counts_it(forking):
+    """CLONE_PARENT would make it a child of the warm process, which no guard looks at."""
+    source = """
+import ctypes, os, platform, signal
+libc = ctypes.CDLL(None, use_errno=True)
+clone = {"x86_64": 56, "aarch64": 220}[platform.machine()]
+child = libc.syscall(clone, 0x8000 | signal.SIGCHLD, 0, 0, 0, 0)
+if child == 0:
+    os._exit(0)
+print(child, os.strerror(ctypes.get_errno()))
+"""
+    assert printed(forking, source) == f"-1 {os.strerror(errno.ENOSYS)}\n"
 
 
 # What a process can be asked about itself. Names of namespaces differ between any two runs.
