@@ -19,7 +19,7 @@ from grading.parsing import parse_python
 from grading.release import is_current
 
 # What a student's Jupyter runs; the rest of the lock builds the book and grades.
-NEEDED = ("torch", "numpy", "matplotlib", "jupyterlab", "ipywidgets", "anywidget")
+NEEDED = ("torch", "numpy", "matplotlib", "jupyterlab", "ipywidgets", "anywidget", "tqdm")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".ipynb_checkpoints")
 
 README = """\
@@ -70,7 +70,7 @@ requires-python = ">=3.11"
 dependencies = ["torch", "numpy"]
 
 [project.optional-dependencies]
-widgets = ["anywidget", "ipywidgets"]
+widgets = ["anywidget", "ipywidgets", "tqdm"]
 
 [tool.hatch.build.targets.wheel]
 packages = [{packages}]

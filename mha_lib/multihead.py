@@ -5,6 +5,7 @@ d_k = head_dim.
 """
 
 from collections.abc import Iterable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -246,11 +247,13 @@ class MultiHeadAttention(nn.Module):
             key = key + sinusoidal(key_places, self.kdim, dtype=key.dtype)
             value = value + sinusoidal(key_places, self.vdim, dtype=value.dtype)
 
+        # `self.q_proj` would search everywhere else first, and a small layer wait for that.
+        projections = cast(dict[str, nn.Module], self._modules)
         try:
             # (B, N, width) -> (B, N, heads * d_k) -> (B, heads, N, d_k)
-            q = split_heads(self.q_proj(query), self.head_dim)
-            k = split_heads(self.k_proj(key), self.head_dim)
-            v = split_heads(self.v_proj(value), self.head_dim)
+            q = split_heads(projections["q_proj"](query), self.head_dim)
+            k = split_heads(projections["k_proj"](key), self.head_dim)
+            v = split_heads(projections["v_proj"](value), self.head_dim)
         except RuntimeError:
             check_fits_weights(query, self)
             raise

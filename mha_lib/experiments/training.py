@@ -76,6 +76,12 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+def _in_notebook() -> bool:
+    """Say whether a notebook's kernel runs this."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
 @contextmanager
 def bar(steps: int) -> Iterator[Progress]:
     """Yield what shows a progress bar to whoever waits: in a terminal or a notebook, by tqdm.
@@ -86,8 +92,7 @@ def bar(steps: int) -> Iterator[Progress]:
     >>> with bar(10) as progress:
     ...     progress(1, 10)
     """
-    waiting = sys.stderr.isatty() or "ipykernel" in sys.modules
-    if not waiting or os.environ.get("MHA_STATIC") == "1":
+    if not (sys.stderr.isatty() or _in_notebook()) or os.environ.get("MHA_STATIC") == "1":
         yield lambda done, steps: None
         return
     try:

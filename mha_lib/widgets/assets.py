@@ -159,7 +159,7 @@ def real_heads() -> dict[str, Any]:
     """Return what `python -m mha_lib.pretrained export` wrote: models, scores, sentences.
 
     >>> list(real_heads())
-    ['date', 'models']
+    ['date', 'models', 'meaning', 'pruning']
     """
     path = _FILES / "data" / "real_heads.json"
     held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

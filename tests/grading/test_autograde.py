@@ -268,6 +268,7 @@ def test_notebooks_are_read_when_their_turn_comes(course: Course, monkeypatch):
             return super().run(job, **how)
 
     use(monkeypatch, Meddling())
+    monkeypatch.setattr("grading.crew.THREADS", 1)  # Else all of them begin, and are read, at once.
     lines = {line.student_id: line for line in run(course, workers=1)}
     assert lines["chi"].status == NOT_GRADED
     assert "not in submitted/ any more" in lines["chi"].reasons[0]
