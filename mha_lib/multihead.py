@@ -216,7 +216,7 @@ class MultiHeadAttention(nn.Module):
             # Lay the heads side by side and let W_O mix them.
             concat = merge_heads(head_out)  # (B, h, L, d_k) -> (B, L, h*d_k)
             concat = edited(edit, "concat", concat)
-            out_proj = self.out_proj
+            out_proj = cast(nn.Module, self._modules["out_proj"])  # found at once, as in _project
             output: Tensor = out_proj(concat)  # (B, L, h*d_k) -> (B, L, d_model)
             output = edited(edit, "output", output)
             if check_finite:
