@@ -39,5 +39,6 @@ def test_a_downloaded_chapter_runs(
         cell.source.count("from mha_lib.widgets import")
         - cell.source.count("from mha_lib.widgets import hand_set")
         for cell in notebook.cells
+        if cell.cell_type == "code"  # a text may show how a demo is called
     )
     assert len(views) == demos > 0
