@@ -34,7 +34,7 @@ test: ## set up, build, lint, and run the tests that finish in under 5 minutes
 	@$(MAKE) --no-print-directory -j 2 build lint
 	@$(PY) -m pytest -q -n 2 --dist loadscope -m "not slow"
 
-test-slow: ## the other tests, under 40 minutes
+test-slow: ## the other tests, an hour or more
 	@scripts/setup.sh tests
 	@$(PY) -m book.build
 	@$(PY) -m pytest -q -n 2 --dist loadscope -m slow
