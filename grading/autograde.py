@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
+from functools import partial
 
 from grading import in_part, journal, records
 from grading.assignment import Assignment, AssignmentError, load
@@ -26,11 +27,13 @@ from grading.draws import drawn, key, refuse_another_release
 from grading.grade import NOT_GRADED, Outcome, Status, grade
 from grading.gradebook import GradebookError, GradebookWriter
 from grading.imports import imports_of
+from grading.journal import Journal
 from grading.misplaced import misplaced
+from grading.pace import Pace, PutOff
 from grading.plain import one_line, printable
 from grading.reference import Reference, references_of, secret_key
 from grading.release import register
-from grading.runs import RUNS
+from grading.runs import RUNS, InTurn
 from grading.sandbox import Sandbox
 from grading.spared import import_nbgrader
 from grading.standings import points_text
@@ -129,7 +132,6 @@ def autograde(
             references = references_of(course, assignment, sandbox, students, count)
 
             def prepare(submission: Submission) -> tuple[Mapping[str, Reference], Submission]:
-                log.begun(submission.student_id)
                 # Read again, with the digest of what is read: it may have changed by now.
                 found = collect(course, assignment, submission.student_id)
                 if not found:
@@ -139,9 +141,13 @@ def autograde(
                     raise ValueError("; ".join(own.flaws)) from own
                 return own, found[0]
 
-            def work(submission: Submission) -> Outcome:
+            pace = Pace()
+
+            def work(submission: Submission, hurry: bool) -> Outcome:
                 own, whole = prepare(submission)
-                return grade(assignment, own, whole, sandbox, key_of_seeds)
+                begun = partial(log.begun, submission.student_id)
+                runs = InTurn(sandbox, begun, pace if hurry else None)
+                return grade(assignment, own, whole, runs, key_of_seeds)
 
             crew: Crew
             if connection is None:
@@ -149,9 +155,9 @@ def autograde(
             else:
                 packages = read_modules(modules)
                 batch = Batch(assignment, key_of_seeds, own_kit(), packages, cold=cold)
-                crew = ClusterCrew(connection, batch, prepare)
+                crew = ClusterCrew(connection, batch, prepare, log.begun)
             slowest = RUNS * assignment.limits.seconds * len(assignment.notebooks)
-            lines += _run(waiting, crew, writer, slowest, progress)
+            lines += _run(waiting, crew, writer, log, slowest, progress)
     return sorted(lines, key=lambda line: line.student_id)
 
 
@@ -179,27 +185,38 @@ def _run(
     waiting: Sequence[Submission],
     crew: Crew,
     writer: Writer,
+    log: Journal,
     slowest: float,
     progress: Callable[[str], None],
 ) -> list[Line]:
     """Grade side by side and store one by one, in the order in which they end.
 
     Only so many are submitted ahead that nobody waits: a whole course may not fit into memory.
+    What takes long is put off, and graded when all others are.
     """
     lines: list[Line] = []
     begin = time.monotonic()
     coming: dict[Future[Outcome], Submission] = {}
-    todo = deque(waiting)
+    todo, put_off, hurry = deque(waiting), deque[Submission](), len(waiting) > 1
     with crew:
         try:
-            while todo or coming:
+            while todo or coming or put_off:
+                if put_off and not todo and not coming:
+                    todo, put_off, hurry = put_off, todo, False
                 while todo and len(coming) < crew.ahead:
                     submission = todo.popleft()
-                    coming[crew.submit(submission)] = submission
+                    coming[crew.submit(submission, hurry=hurry)] = submission
                 done, _ = wait(coming, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 crew.look()
                 for future in done:
-                    line = writer.store(coming.pop(future), future)
+                    submission = coming.pop(future)
+                    if isinstance(future.exception(), PutOff):
+                        put_off.append(submission)
+                        log.put_off(submission.student_id)
+                        name = printable(submission.student_id)
+                        progress(f"{name}: takes long, and is put off until the others are graded")
+                        continue
+                    line = writer.store(submission, future)
                     lines.append(line)
                     passed = time.monotonic() - begin
                     left = passed / len(lines) * (len(waiting) - len(lines))

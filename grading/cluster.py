@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from grading.cluster_worker import Batch, Failed, own_kit
 from grading.grade import Outcome, given_up
+from grading.pace import PutOff
 from grading.plain import one_line
 from grading.reference import Reference
 from grading.submission import Submission
@@ -159,13 +160,17 @@ class Cluster:
 class ClusterCrew:
     """Has submissions graded by a cluster's workers.
 
-    ``prepare`` reads a submission and finds its right values, in this process.
+    ``prepare`` reads a submission and finds its right values, in this process; ``begun`` gets the
+    student's id when it is sent.
     """
 
-    def __init__(self, cluster: Cluster, batch: Batch, prepare: Prepare) -> None:
+    def __init__(
+        self, cluster: Cluster, batch: Batch, prepare: Prepare, begun: Callable[[str], None]
+    ) -> None:
         self._cluster = cluster
         self._batch = batch
         self._prepare = prepare
+        self._begun = begun
         # It goes with each submission: what only workers hold would be lost with them.
         self._packed = batch.packed()
         self._executor = cluster.client.get_executor(pure=False)
@@ -193,10 +198,10 @@ class ClusterCrew:
         """How many may be submitted before the first of them has come back."""
         return max(LEAST_AHEAD, 3 * self.size)
 
-    def submit(self, submission: Submission) -> Future[Outcome]:
+    def submit(self, submission: Submission, *, hurry: bool) -> Future[Outcome]:
         """Send one to whichever worker is free first."""
         coming: Future[Outcome] = Future()
-        self._send(submission, coming, alone=False)
+        self._send(submission, coming, hurry=hurry, alone=False)
         return coming
 
     def look(self) -> None:
@@ -220,14 +225,18 @@ class ClusterCrew:
         with self._lock:
             suspect = self._suspects.pop(0) if self._suspects and not self._going else None
         if suspect is not None:
-            self._send(*suspect, alone=True)
+            self._send(*suspect, hurry=False, alone=True)
 
-    def _send(self, submission: Submission, coming: Future[Outcome], *, alone: bool) -> None:
+    def _send(
+        self, submission: Submission, coming: Future[Outcome], *, hurry: bool, alone: bool
+    ) -> None:
         try:
+            self._begun(submission.student_id)
             references, whole = self._prepare(submission)
             work = pickle.dumps((references, whole))
             name = f"grade-{uuid.uuid4().hex}"
-            sent = self._executor.submit(*_call("grade_there", self._packed, work), key=name)
+            call = _call("grade_there", self._packed, work, hurry)
+            sent = self._executor.submit(*call, key=name)
         except Exception as error:
             coming.set_exception(error)
             return
@@ -282,8 +291,11 @@ def _outcome(came: bytes) -> Outcome:
     Raises:
         ClusterError: The worker, which came later than those asked at the start, must not grade.
         RuntimeError: It could not be graded there.
+        PutOff: It takes so long there that others go first.
     """
-    outcome: Outcome | Failed = pickle.loads(came)
+    outcome: Outcome | Failed | PutOff = pickle.loads(came)
+    if isinstance(outcome, PutOff):
+        raise outcome
     if not isinstance(outcome, Failed):
         return outcome
     if outcome.unfit:

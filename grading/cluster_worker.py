@@ -25,10 +25,13 @@ from grading import walls
 from grading.assignment import Assignment
 from grading.grade import Outcome, grade
 from grading.imports import imports_of
+from grading.pace import Pace, PutOff
 from grading.reference import Reference
+from grading.runs import InTurn
 from grading.sandbox import Sandbox, missing_walls
 from grading.submission import Submission
 
+PACE = Pace()  # of all that this worker grades
 INSTALLERS = ("pip", "setuptools", "uv", "wheel")  # They bring packages in, and change no mark.
 MOST_NAMED = 5  # differing packages: who sees so many knows what is the matter
 
@@ -134,28 +137,36 @@ class Failed:
     unfit: bool = False
 
 
-def grade_there(packed_batch: bytes, work: bytes) -> bytes:
+def grade_there(packed_batch: bytes, work: bytes, hurry: bool) -> bytes:
     """Grade one submission of a packed batch on this worker; give a pickled Outcome or Failed.
 
-    ``work`` are the pickled references and submission. All travels as plain bytes, errors too:
-    Dask waits for ever for what it cannot pickle on one side or read on the other.
+    In a ``hurry`` it may be a PutOff. ``work`` are the pickled references and submission. All
+    travels as plain bytes, errors too: Dask waits for ever for what it cannot pickle on one side
+    or read on the other.
     """
     try:
         batch = _unpacked(packed_batch)
         references: Mapping[str, Reference]
         submission: Submission
         references, submission = pickle.loads(work)
-        came: Outcome | Failed
+        came: Outcome | Failed | PutOff
         if flaws := unfit(asdict(batch.kit)):
             came = Failed(f"{socket.gethostname()}: {' '.join(flaws)}", unfit=True)
         else:
             modules = [_laid_out(name, _Files(files)) for name, files in batch.modules.items()]
             warm = None if batch.cold else imports_of(batch.assignment)
             sandbox = Sandbox(modules=modules, limits=batch.assignment.limits, warm=warm)
-            came = grade(batch.assignment, references, submission, sandbox, batch.key)
+            runs = InTurn(sandbox, _told_already, PACE if hurry else None)
+            came = grade(batch.assignment, references, submission, runs, batch.key)
         return pickle.dumps(came)
+    except PutOff as put_off:
+        return pickle.dumps(put_off)
     except Exception as error:
         return pickle.dumps(Failed(f"{socket.gethostname()}: {type(error).__name__}: {error}"))
+
+
+def _told_already() -> None:
+    """Do nothing when a run has its turn: the log counts from when a submission is sent."""
 
 
 class _Files:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import fcntl
 import json
+import math
 import os
 import select
 import signal
@@ -19,6 +20,7 @@ from typing import BinaryIO
 from grading import guards, walls
 from grading.cores import Cores
 from grading.job import Ending, Limits, cell_name
+from grading.pace import PutOff
 from grading.protocol import Reader
 from grading.warm import Warm, WarmError
 
@@ -85,13 +87,13 @@ class Confined:
     ) -> None:
         self._leaving.close()
 
-    def follow(self, reader: Reader) -> tuple[Ending, str]:
+    def follow(self, reader: Reader, patience: float = math.inf) -> tuple[Ending, str]:
         """Hand what comes out to the reader until the end; give how it ended, and why in words.
 
         Raises SandboxError when nothing was said before the first cell: that is not the
-        student's doing.
+        student's doing. Raises PutOff after ``patience`` seconds of what may take longer.
         """
-        ended, reason = self._listen(reader)
+        ended, reason = self._listen(reader, patience)
         if not reader.started:
             raise SandboxError(self._why_not_started())
         return ended, reason
@@ -243,9 +245,10 @@ class Confined:
 
     # Listening
 
-    def _listen(self, reader: Reader) -> tuple[Ending, str]:
+    def _listen(self, reader: Reader, patience: float) -> tuple[Ending, str]:
         poll = self._poll(self._pipe, self._stderr, self._exit)
         deadline = time.monotonic() + START_SECONDS
+        seconds = self._limits.seconds
         next_look = 0.0
         while True:
             ready = [descriptor for descriptor, _ in poll.poll(1000 * _LOOK_SECONDS)]
@@ -267,14 +270,15 @@ class Confined:
                 return self._died(reader)
             now = time.monotonic()
             if reader.started and not was_started:
-                deadline = now + self._limits.seconds
+                deadline = now + min(seconds, patience)
             if now >= next_look:
                 next_look = now + _LOOK_SECONDS
                 if (used_up := self._used_up(reader)) is not None:
                     return used_up
             if now >= deadline:
-                seconds = f"{self._limits.seconds:g} seconds"
-                return "timed out", _stopped(f"ran longer than {seconds}", reader)
+                if reader.started and patience < seconds:
+                    raise PutOff
+                return "timed out", _stopped(f"ran longer than {seconds:g} seconds", reader)
 
     def _poll(self, *descriptors: int) -> select.poll:
         poll = select.poll()

@@ -17,12 +17,13 @@ from grading.assignment import Assignment, Check, Notebook
 from grading.compare import compare
 from grading.draws import drawn
 from grading.job import Job, Run
+from grading.pace import PutOff
 from grading.plain import one_line
 from grading.rebuild import Rebuilt, RebuiltCell, jobs, rebuild
 from grading.received import received_text
 from grading.reference import Reference, received
-from grading.runs import Findings, find_stops, run_both
-from grading.sandbox import Sandbox, SandboxError
+from grading.runs import Findings, Runs, find_stops, run_both
+from grading.sandbox import SandboxError
 from grading.submission import Submission
 from grading.tasks import places
 from grading.values import Raised, Value
@@ -135,7 +136,7 @@ def grade(
     assignment: Assignment,
     references: Mapping[str, Reference],
     submission: Submission,
-    sandbox: Sandbox,
+    sandbox: Runs,
     key: str,
 ) -> Outcome:
     """Grade one submission by the references of its student's own draws.
@@ -147,6 +148,7 @@ def grade(
 
     Raises:
         SandboxError: The machine lacks a wall; nothing can be said about the submission.
+        PutOff: It takes so long that others go first.
     """
     found = Findings(list(submission.problems), list(submission.warnings))
     notebooks = []
@@ -159,7 +161,7 @@ def grade(
             graded = _grade_notebook(
                 assignment, notebook, references[notebook.id], rebuilt, both, sandbox, found
             )
-        except SandboxError:
+        except (SandboxError, PutOff):
             raise
         except Exception as error:  # A hole in the grader must not stop the others.
             found.problems.append(
@@ -246,7 +248,7 @@ def _grade_notebook(
     reference: Reference,
     rebuilt: Rebuilt,
     both: tuple[Job, Job],
-    sandbox: Sandbox,
+    sandbox: Runs,
     found: Findings,
 ) -> NotebookGrade:
     found.problems.extend(rebuilt.problems)

@@ -23,10 +23,11 @@ from grading.course import Course
 from grading.records import PRIVATE, private_folder
 
 KEPT = 50  # runs of one assignment
-BEGUN, FOUND, WORK, DONE, ENDED, STOPPED = (
+BEGUN, FOUND, WORK, PUT_OFF, DONE, ENDED, STOPPED = (
     "run begun",
     "submissions",
     "submission begun",
+    "submission put off",
     "submission ended",
     "run ended",
     "run stopped",
@@ -75,9 +76,15 @@ class Journal:
             self.ended(line)
 
     def begun(self, student_id: str) -> None:
-        """Note that work on a submission has begun."""
-        self._since[student_id] = time.monotonic()
-        self.write(WORK, student=student_id)
+        """Note that work on a submission has begun; once is enough."""
+        if student_id not in self._since:
+            self._since[student_id] = time.monotonic()
+            self.write(WORK, student=student_id)
+
+    def put_off(self, student_id: str) -> None:
+        """Note that work on a submission ended with nothing, and begins anew later."""
+        self._since.pop(student_id, None)
+        self.write(PUT_OFF, student=student_id)
 
     def ended(self, line: Any) -> None:
         """Note what a submission came to, a `grading.writer.Line`."""
@@ -203,6 +210,8 @@ def _told(event: Any, run: Run | None) -> Run | None:
     elif kind == WORK:
         run.working_since = run.working_since or when
         run.doing[str(event["student"])] = when
+    elif kind == PUT_OFF:
+        run.doing.pop(str(event["student"]), None)
     elif kind == DONE:
         reasons = tuple(str(reason) for reason in event["reasons"])
         student = str(event["student"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from grading.assignment import Notebook
 from grading.job import Job, Run, cell_name
+from grading.pace import Pace, PutOff
 from grading.rebuild import Rebuilt
 from grading.sandbox import Sandbox
 from grading.tasks import places, with_places
@@ -28,7 +31,32 @@ class Findings:
     details: list[str] = field(default_factory=list)
 
 
-def run_both(sandbox: Sandbox, released: Job, hidden: Job, rebuilt: Rebuilt) -> tuple[Run, Run]:
+class Runs(Protocol):
+    """What runs jobs: a `Sandbox`, or one that hurries."""
+
+    def run(self, job: Job, *, alone: bool = False) -> Run:
+        """Run a job as `Sandbox.run` does."""
+
+
+@dataclass(frozen=True)
+class InTurn:
+    """A sandbox for one submission of many; ``begun`` is called whenever a run has its turn.
+
+    With a ``pace`` others wait: PutOff is raised for what takes long, and for what is to go alone.
+    """
+
+    sandbox: Sandbox
+    begun: Callable[[], None]
+    pace: Pace | None = None
+
+    def run(self, job: Job, *, alone: bool = False) -> Run:
+        """Run a job as `Sandbox.run` does."""
+        if alone and self.pace:
+            raise PutOff
+        return self.sandbox.run(job, alone=alone, pace=self.pace, begun=self.begun)
+
+
+def run_both(sandbox: Runs, released: Job, hidden: Job, rebuilt: Rebuilt) -> tuple[Run, Run]:
     """Run both jobs, and one once more, alone, where a busy machine may have stopped it.
 
     A student's own cell that takes long is no such sign in run A; in run B it is one if run A

@@ -12,17 +12,20 @@ import contextlib
 import functools
 import hashlib
 import json
+import math
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from grading import guards, walls
 from grading.confined import Confined, SandboxError
 from grading.cores import Kind, Turns
 from grading.job import PATIENCE, Job, Limits, Run, cell_name, files_flaw
+from grading.pace import Pace
 from grading.protocol import Reader
 from grading.warm import SHARED, Warm, WarmError
 
@@ -68,16 +71,25 @@ class Sandbox:
             with contextlib.suppress(OSError):  # the first run will meet it again, and say so
                 self._kept = SHARED.get(self._visible, self._imports)
 
-    def run(self, job: Job, *, alone: bool = False, cold: bool = False) -> Run:
+    def run(
+        self,
+        job: Job,
+        *,
+        alone: bool = False,
+        cold: bool = False,
+        pace: Pace | None = None,
+        begun: Callable[[], None] = lambda: None,
+    ) -> Run:
         """Run a job's cells in order; may be called from several threads at once.
 
         A job with a key waits until no job without one runs in this process, and the other way
         round. With ``alone`` it waits until no other run goes, and holds new ones back: what takes
         too long even so was not kept waiting by another student's code. With ``cold`` this run
-        starts Python also in a warm sandbox.
+        starts Python also in a warm sandbox. ``begun`` is called when the run's turn has come.
 
-        Raises ValueError for a job that cannot be laid into a sandbox (ask `files_flaw` before),
-        and SandboxError when the runner does not start. Whatever the cells do, a Run comes back.
+        Raises PutOff for a run that takes longer than its ``pace`` allows, ValueError for a job
+        that cannot be laid into a sandbox (ask `files_flaw` before), and SandboxError when the
+        runner does not start. Else a Run comes back, whatever the cells do.
         """
         _check(job, self._limits)
         reader = Reader(job, self._limits)
@@ -85,8 +97,13 @@ class Sandbox:
         kind: Kind = "alone" if alone else "secret" if job.key else "shown"
         # Libraries read the number of threads when they are loaded: too early in a warm process.
         warm = None if cold or job.disturb is not None else self._warm()
-        with _TURNS.turn(kind, self._at_once), self._confined(given, warm) as confined:
-            ended, reason = confined.follow(reader)
+        with _TURNS.turn(kind, self._at_once):
+            begun()
+            start = time.monotonic()
+            with self._confined(given, warm) as confined:
+                ended, reason = confined.follow(reader, pace.patience if pace else math.inf)
+        if pace and ended == "finished":
+            pace.note(time.monotonic() - start)
         return reader.run(ended, reason)
 
     def get_ready(self) -> str:

@@ -12,6 +12,7 @@ from grading.assignment import load
 from grading.course import Course
 from grading.grade import Outcome, grade
 from grading.job import CellRun, CellState, Job, Message, Run
+from grading.pace import Pace
 from grading.reference import Reference, secret_key
 from grading.release import register
 from grading.submission import collect
@@ -63,7 +64,15 @@ class ChosenSandbox:
     def get_ready(self) -> str:
         return ""
 
-    def run(self, job: Job, *, alone: bool = False, cold: bool = False) -> Run:
+    def run(
+        self,
+        job: Job,
+        *,
+        alone: bool = False,
+        pace: Pace | None = None,
+        begun: Callable[[], None] = lambda: None,
+    ) -> Run:
+        begun()
         states = self.hidden_states if job.key else self.states
         cells = {
             cell.id: CellRun(

@@ -20,9 +20,11 @@ from grading.course import Course
 from grading.grade import ALREADY, NOT_GRADED, Status
 from grading.gradebook import GradebookError, GradebookWriter
 from grading.job import Job, Limits
+from grading.pace import PutOff
 from grading.records import load as load_records
 from grading.records import locked, write_file
 from grading.reference import reference
+from grading.release import register
 from grading.sandbox import Sandbox, SandboxError
 from grading.status import status
 from tests.grading.outcomes import (
@@ -470,6 +472,89 @@ def test_sandboxes_run_side_by_side(course: Course, monkeypatch):
 
     use(monkeypatch, Waits())
     assert {str(line.status) for line in run(course, workers=2)} == {"graded"}
+
+
+class TakesLong(ChosenSandbox):
+    """Puts a student's runs off while others wait, and notes whose runs come to their end."""
+
+    def __init__(self, long: str) -> None:
+        super().__init__()
+        self.long, self.order = long, []
+
+    def run(self, job: Job, **how):
+        name = job.cells[0].source
+        if self.long in name and how["pace"]:
+            how["begun"]()
+            raise PutOff
+        self.order.append(name)
+        return super().run(job, **how)
+
+
+def test_what_takes_long_is_put_off_until_all_others_are_graded(course: Course, monkeypatch):
+    for student in ("an", "binh", "chi"):
+        submit(course, student, {**RIGHT, "number": f"head_width = 64  # {student}"})
+    sandbox = TakesLong("# an")
+    use(monkeypatch, sandbox)
+    said = []
+    lines = autograde(course, "tiny", workers=1, progress=said.append)
+    assert {line.student_id: line.status for line in lines} == dict.fromkeys(
+        ("an", "binh", "chi"), Status.GRADED
+    )
+    assert [name.rpartition(" ")[2] for name in sandbox.order[-2:]] == ["an", "an"]
+    assert len(sandbox.order) == 6
+    assert "an: takes long, and is put off until the others are graded" in said
+    assert said[-1].startswith("[3/3] an: graded")
+    events = [
+        json.loads(line)
+        for path in (course.state / "log" / "tiny").glob("*.jsonl")
+        for line in path.read_text("utf-8").splitlines()
+    ]
+    told = [event["event"] for event in events if event.get("student") == "an"]
+    assert told == [
+        "submission begun",
+        "submission put off",
+        "submission begun",
+        "submission ended",
+    ]
+
+
+def test_one_alone_is_never_put_off(course: Course, monkeypatch):
+    submit(course, "an", {**RIGHT, "number": "head_width = 64  # an"})
+    use(monkeypatch, TakesLong("# an"))
+    said = []
+    (line,) = autograde(course, "tiny", progress=said.append)
+    assert line.status == Status.GRADED
+    assert "put off" not in " ".join(said)
+
+
+@pytest.mark.slow
+def test_one_that_hangs_holds_up_nobody(tmp_path, monkeypatch):
+    """With one run at a time: hidden tests of others would have to wait for its end."""
+    set_secret(monkeypatch, tmp_path)
+    monkeypatch.setattr("grading.pace.LEAST_SECONDS", 2.0)
+    course = small_course(tmp_path / "course")
+    settings = course.solutions / "tiny.toml"
+    settings.write_text(
+        settings.read_text("utf-8").replace("cell_seconds = 10", "cell_seconds = 5")
+    )
+    submit(course, "an", {**RIGHT, "number": "while True: pass"})
+    others = [f"student-{number}" for number in range(4)]
+    for student in others:
+        submit(course, student)
+    register(course, "tiny")
+    ended = {}
+    autograde(
+        course,
+        "tiny",
+        workers=1,
+        progress=lambda text: ended.setdefault(text.partition(":")[0], time.monotonic()),
+    )
+    first_pass = max(ended[f"[{number}/5] {other}"] for number, other in enumerate(others, 1))
+    assert ended["an"] < first_pass < ended["[5/5] an"]
+    assert ended["[5/5] an"] - first_pass > 2 * 5  # its own time, and once more alone
+    lines = {line.student_id: line for line in autograde(course, "tiny", progress=quiet)}
+    assert lines["an"].score < 5
+    assert "took longer than 5 seconds" in " ".join(lines["an"].reasons)
 
 
 def test_two_graders_wait_for_each_other(course: Course, monkeypatch):

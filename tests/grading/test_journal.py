@@ -151,7 +151,7 @@ def test_what_a_full_disk_tears_costs_one_line(course: Course, tmp_path, monkeyp
 def test_lines_of_many_threads_stay_whole(tmp_path):
     log = journal.Journal(tmp_path / "log.jsonl")
     threads = [
-        threading.Thread(target=lambda: [log.begun("ă" * 3000) for _ in range(30)])
+        threading.Thread(target=lambda: [log.put_off("ă" * 3000) for _ in range(30)])
         for _ in range(8)
     ]
     for each in threads:
@@ -189,13 +189,14 @@ class Halts(ChosenSandbox):
         self.runs = 0
         self.halted, self.go_on = threading.Event(), threading.Event()
 
-    def run(self, job, **how):
+    def run(self, job, begun, **how):
         self.runs += 1
         if self.runs == 3:
+            begun()
             wait_for_the_first(self.course)
             self.halted.set()
             assert self.go_on.wait(60)
-        return super().run(job, **how)
+        return super().run(job, begun=begun, **how)
 
 
 def test_status_follows_a_run_that_goes_on(course: Course, monkeypatch, capsys):
@@ -238,11 +239,12 @@ def test_status_follows_a_run_that_goes_on(course: Course, monkeypatch, capsys):
 
 def _grade_until_killed(root) -> None:
     class Dies(Halts):
-        def run(self, job, **how):
+        def run(self, job, begun, **how):
             if self.runs == 2:
+                begun()
                 wait_for_the_first(self.course)
                 os.kill(os.getpid(), signal.SIGKILL)
-            return super().run(job, **how)
+            return super().run(job, begun, **how)
 
     course = Course(root)
     patch = pytest.MonkeyPatch()
