@@ -40,6 +40,7 @@ ALSO_LIT = {
     "scaled-dot-product": ("softmax",),
     "pictures": ("words", "embeddings"),
     "pytorch": ("heads", "w_o"),
+    "trained-heads": ("heads",),
     "real-heads": ("heads",),
 }
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from mha_lib.pretrained import LayerTrace, Reading
 from mha_lib.widgets import RealHeads
@@ -166,6 +166,26 @@ def test_weights_that_do_not_come_can_be_asked_for_again(tmp_path: Path) -> None
         sentence.select_option("10")
         expect(demo.seen).to_contain_text("minum")
         demo.problems.clear()
+
+
+@pytest.mark.slow
+def test_pictures_of_the_sentence_before_are_not_to_be_used(tmp_path: Path) -> None:
+    """They may offer heads that the next model, whose weights are on their way, does not have."""
+    with open_demo(for_the_site(), tmp_path, over="http") as demo:
+        expect(demo.seen).to_contain_text("yêu")
+        held: list[Route] = []
+        demo.page.route("**/data/**", lambda route: held.append(route))
+        demo.page.get_by_label("Model", exact=True).select_option("all-MiniLM-L6-v2")
+        expect(demo.page.get_by_role("status")).to_contain_text("being loaded")
+        expect(demo.page.locator(".mha-thumbs")).to_have_count(1)
+        demo.page.locator(".mha-thumbs button").last.evaluate("button => button.click()")
+        demo.page.locator(".mha-queries button").last.evaluate("button => button.click()")
+        assert (demo.get("layer"), demo.get("head"), demo.get("query")) == (0, 2, 2)
+        assert demo.page.locator(".mha-heads [inert] .mha-thumbs").count() == 1
+        for route in held:
+            route.continue_()
+        expect(demo.page.locator(".mha-thumbs button")).to_have_count(72)
+        assert demo.page.locator("[inert]").count() == 0
 
 
 def test_in_jupyter_it_draws_what_python_computed(opened: DemoPage) -> None:

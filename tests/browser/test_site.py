@@ -26,6 +26,7 @@ CHAPTERS = (
     "transformer",
     "pictures",
     "pytorch",
+    "trained-heads",
     "real-heads",
     "long-sequences",
 )

@@ -76,8 +76,9 @@ function render({ model, el }) {
     heads.show(result.off);
     [all.task, all.gap].forEach((values, i) =>
       values.forEach((value, j) => {
-        numbers.cells[i][j].textContent = three(value);
-        numbers.cells[i][j].toggleAttribute("data-here", j === steps);
+        const cell = numbers.cells[i][j];
+        if (cell.textContent !== three(value)) cell.textContent = three(value);
+        cell.toggleAttribute("data-here", j === steps);
       }),
     );
     const values = { count: result.off.length, task: three(result.task), gap: three(result.gap), kept: percent(result.task, all.task[0]), left: percent(result.gap, all.gap[0]) };
@@ -93,15 +94,16 @@ function render({ model, el }) {
 function headsTable(t, recipe) {
   const count = (length) => Array.from({ length }, (_, i) => String(i));
   const { element, cells } = emptyTable({ look: "mha-which", caption: t("which"), corner: t("corner"), rows: count(recipe.layers), columns: count(recipe.heads) });
+  // The browser lays a table out anew for each cell that is written: only those that change are.
+  const places = cells.flatMap((row, layer) => row.map((cell, head) => ({ cell, name: String([layer, head]), isOff: null })));
   function show(off) {
     const gone = new Set(off.map(String));
-    cells.forEach((row, layer) =>
-      row.forEach((cell, head) => {
-        const isOff = gone.has(String([layer, head]));
-        cell.replaceChildren(make("span", { "aria-hidden": "true" }, isOff ? "×" : ""), make("span", { class: "mha-hidden" }, t(isOff ? "is_off" : "is_on")));
-        cell.toggleAttribute("data-off", isOff);
-      }),
-    );
+    for (const place of places.filter(({ name, isOff }) => gone.has(name) !== isOff)) {
+      place.isOff = gone.has(place.name);
+      const sign = make("span", { "aria-hidden": "true" }, place.isOff ? "×" : "");
+      place.cell.replaceChildren(sign, make("span", { class: "mha-hidden" }, t(place.isOff ? "is_off" : "is_on")));
+      place.cell.toggleAttribute("data-off", place.isOff);
+    }
   }
   return { element: scrollBox(t("which"), element), show };
 }

@@ -57,6 +57,10 @@ function render({ model, el }) {
     inView = true;
     set(traits);
   }
+  /** What pictures of one sentence offer need not be there in the next, which is still to come. */
+  function choose(traits) {
+    if (model.get("result").shown) change(traits);
+  }
 
   const titleId = freshId("title");
   const tryThis = make("p", { class: "mha-try" });
@@ -64,7 +68,7 @@ function render({ model, el }) {
   const waiting = make("p", { class: "mha-try", role: "status" });
   const seen = liveLine();
   const [gridPlace, lookPlace, mapPlace] = [make("div"), make("div"), make("div")];
-  const scores = scoresOfHeads(t, change);
+  const scores = scoresOfHeads(t, choose);
   const note = make("p", { class: "mha-note" });
   const parts = make(
     "div",
@@ -90,7 +94,7 @@ function render({ model, el }) {
   /** A sentence has its own words: new pictures of them. */
   function openSentence(words, language) {
     look?.stop();
-    look = lookOfOneHead(t, { sentence: { words, language }, names, change: ({ query }) => change({ query: kept()[query] }) });
+    look = lookOfOneHead(t, { sentence: { words, language }, names, change: ({ query }) => choose({ query: kept()[query] }) });
     lookPlace.replaceChildren(look.element);
     lookPlace.style.setProperty("--mha-count", String(words.length));
     const word = (text) => make("span", { lang: language }, text);
@@ -106,6 +110,7 @@ function render({ model, el }) {
     const of = recipe.models[sentence.model];
     controls.show({ place, layer, head, words_only: wordsOnly });
     tryThis.replaceChildren(rich(t(wordsOnly ? "try_words" : "try_all")));
+    parts.inert = !result.shown;
     if (!result.shown) {
       waiting.textContent = result.error ?? t("waiting");
       want();
@@ -117,7 +122,7 @@ function render({ model, el }) {
     parts.hidden = false;
     const bytes = unpackWeights(result.weights);
     if (gridOf !== of) {
-      grid = gridOfHeads(t, of, change);
+      grid = gridOfHeads(t, of, choose);
       gridPlace.replaceChildren(grid.element);
       gridOf = of;
     }
