@@ -33,7 +33,7 @@ from grading.pace import Pace, PutOff
 from grading.plain import one_line, printable
 from grading.reference import Reference, references_of, secret_key
 from grading.release import register
-from grading.runs import RUNS, InTurn
+from grading.runs import RUNS, Alone, InTurn
 from grading.sandbox import Sandbox
 from grading.spared import import_nbgrader
 from grading.standings import points_text
@@ -146,7 +146,7 @@ def autograde(
             def work(submission: Submission, hurry: bool) -> Outcome:
                 own, whole = prepare(submission)
                 begun = partial(log.begun, submission.student_id)
-                runs = InTurn(sandbox, begun, pace if hurry else None)
+                runs = InTurn(sandbox, begun, pace) if hurry else Alone(sandbox, begun)
                 return grade(assignment, own, whole, runs, key_of_seeds)
 
             crew: Crew

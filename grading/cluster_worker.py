@@ -27,7 +27,7 @@ from grading.grade import Outcome, grade
 from grading.imports import imports_of
 from grading.pace import Pace, PutOff
 from grading.reference import Reference
-from grading.runs import InTurn
+from grading.runs import Alone, InTurn
 from grading.sandbox import Sandbox, missing_walls
 from grading.submission import Submission
 
@@ -156,7 +156,7 @@ def grade_there(packed_batch: bytes, work: bytes, hurry: bool) -> bytes:
             modules = [_laid_out(name, _Files(files)) for name, files in batch.modules.items()]
             warm = None if batch.cold else imports_of(batch.assignment)
             sandbox = Sandbox(modules=modules, limits=batch.assignment.limits, warm=warm)
-            runs = InTurn(sandbox, _told_already, PACE if hurry else None)
+            runs = InTurn(sandbox, _told_already, PACE) if hurry else Alone(sandbox, _told_already)
             came = grade(batch.assignment, references, submission, runs, batch.key)
         return pickle.dumps(came)
     except PutOff as put_off:

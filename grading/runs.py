@@ -40,20 +40,35 @@ class Runs(Protocol):
 
 @dataclass(frozen=True)
 class InTurn:
-    """A sandbox for one submission of many; ``begun`` is called whenever a run has its turn.
+    """A sandbox for one submission while others wait; ``begun`` is called when a run has its turn.
 
-    With a ``pace`` others wait: PutOff is raised for what takes long, and for what is to go alone.
+    PutOff is raised for what takes longer than the pace, and for what is to go alone.
     """
 
     sandbox: Sandbox
     begun: Callable[[], None]
-    pace: Pace | None = None
+    pace: Pace
 
     def run(self, job: Job, *, alone: bool = False) -> Run:
         """Run a job as `Sandbox.run` does."""
-        if alone and self.pace:
+        if alone:
             raise PutOff
-        return self.sandbox.run(job, alone=alone, pace=self.pace, begun=self.begun)
+        return self.sandbox.run(job, pace=self.pace, begun=self.begun)
+
+
+@dataclass
+class Alone:
+    """A sandbox for one submission that was put off: each of its runs goes alone at once."""
+
+    sandbox: Sandbox
+    begun: Callable[[], None]
+    _last: tuple[Job, Run] | None = None
+
+    def run(self, job: Job, *, alone: bool = False) -> Run:
+        """Run a job as `Sandbox.run` does; a run that went alone is not asked for once more."""
+        if not (alone and self._last and self._last[0] is job):
+            self._last = job, self.sandbox.run(job, alone=True, begun=self.begun)
+        return self._last[1]
 
 
 def run_both(sandbox: Runs, released: Job, hidden: Job, rebuilt: Rebuilt) -> tuple[Run, Run]:

@@ -69,6 +69,7 @@ class ChosenSandbox:
         job: Job,
         *,
         alone: bool = False,
+        cold: bool = False,
         pace: Pace | None = None,
         begun: Callable[[], None] = lambda: None,
     ) -> Run:

@@ -483,7 +483,7 @@ class TakesLong(ChosenSandbox):
 
     def run(self, job: Job, **how):
         name = job.cells[0].source
-        if self.long in name and how["pace"]:
+        if self.long in name and how.get("pace"):
             how["begun"]()
             raise PutOff
         self.order.append(name)
@@ -551,7 +551,7 @@ def test_one_that_hangs_holds_up_nobody(tmp_path, monkeypatch):
     )
     first_pass = max(ended[f"[{number}/5] {other}"] for number, other in enumerate(others, 1))
     assert ended["an"] < first_pass < ended["[5/5] an"]
-    assert ended["[5/5] an"] - first_pass > 2 * 5  # its own time, and once more alone
+    assert ended["[5/5] an"] - first_pass > 2 * 5  # its own time, without hidden tests and with
     lines = {line.student_id: line for line in autograde(course, "tiny", progress=quiet)}
     assert lines["an"].score < 5
     assert "took longer than 5 seconds" in " ".join(lines["an"].reasons)

@@ -7,7 +7,7 @@ import pytest
 
 from grading.job import Job, JobCell, Limits
 from grading.pace import LEAST_SECONDS, TIMES_THE_MEDIAN, Pace, PutOff
-from grading.runs import InTurn
+from grading.runs import Alone, InTurn
 from grading.sandbox import Sandbox
 
 
@@ -39,9 +39,12 @@ def test_a_run_that_takes_too_long_is_ended_and_one_that_does_not_is_noted(monke
     assert time.monotonic() - start < 40
     with pytest.raises(PutOff):
         runs.run(Job((JobCell("c0", "print('here')"),)), alone=True)
-    unhurried = InTurn(sandbox, begun.set)
+    unhurried = Alone(sandbox, begun.set)
     slow = Job((JobCell("c0", "import time; time.sleep(2.5)"),))
-    assert unhurried.run(slow).ended == "finished"
+    run = unhurried.run(slow)
+    assert run.ended == "finished"
+    assert unhurried.run(slow, alone=True) is run
+    assert unhurried.run(slow) is not run
 
 
 def test_a_run_that_hangs_has_its_own_limit_where_that_is_shorter() -> None:

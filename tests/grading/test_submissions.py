@@ -1,7 +1,7 @@
 """Every kind of submission, graded as one batch by the real thing: sandboxes and gradebook.
 
-One batch holds the most telling kinds, and its runs are forked; a second, slower one all the
-others, and in it each run starts Python.
+One batch holds the most telling kinds, a second, slower one all the others. Their runs are
+forked; a third holds the most telling kinds again, and there each run starts Python.
 """
 
 import csv
@@ -60,7 +60,7 @@ def quick_batch(course_secret: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def slow_batch(course_secret: Path, tmp_path_factory: pytest.TempPathFactory) -> Batch:
-    return grade_batch(tmp_path_factory.mktemp("slow"), slow_cases(), cold=True)
+    return grade_batch(tmp_path_factory.mktemp("slow"), slow_cases())
 
 
 @pytest.fixture
@@ -146,6 +146,16 @@ def test_nobody_elses_grade_moves(
     assert marks_in_gradebook(alone.course) == {
         case.student: among_others[case.student] for case in honest
     }
+
+
+@pytest.mark.slow
+def test_runs_that_start_python_come_to_the_same(
+    quick_batch: Batch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cold = grade_batch(tmp_path_factory.mktemp("cold"), quick_cases(), cold=True)
+    assert marks_in_gradebook(cold.course) == marks_in_gradebook(quick_batch.course)
+    for student, text in texts_for_students(cold).items():
+        assert PASSED not in text, student
 
 
 def test_grading_again_changes_nothing(quick_batch: Batch) -> None:
