@@ -33,7 +33,7 @@ from grading.pace import Pace, PutOff
 from grading.plain import one_line, printable
 from grading.reference import Reference, references_of, secret_key
 from grading.release import register
-from grading.runs import RUNS, Alone, InTurn
+from grading.runs import RUNS, InTurn, Unhurried
 from grading.sandbox import Sandbox
 from grading.spared import import_nbgrader
 from grading.standings import points_text
@@ -146,7 +146,7 @@ def autograde(
             def work(submission: Submission, hurry: bool) -> Outcome:
                 own, whole = prepare(submission)
                 begun = partial(log.begun, submission.student_id)
-                runs = InTurn(sandbox, begun, pace) if hurry else Alone(sandbox, begun)
+                runs = InTurn(sandbox, pace, begun) if hurry else Unhurried(sandbox, begun)
                 return grade(assignment, own, whole, runs, key_of_seeds)
 
             crew: Crew
@@ -157,7 +157,7 @@ def autograde(
                 batch = Batch(assignment, key_of_seeds, own_kit(), packages, cold=cold)
                 crew = ClusterCrew(connection, batch, prepare, log.begun)
             slowest = RUNS * assignment.limits.seconds * len(assignment.notebooks)
-            lines += _run(waiting, crew, writer, log, slowest, progress)
+            lines += _run(waiting, crew, writer, log, pace, slowest, progress)
     return sorted(lines, key=lambda line: line.student_id)
 
 
@@ -186,6 +186,7 @@ def _run(
     crew: Crew,
     writer: Writer,
     log: Journal,
+    pace: Pace,
     slowest: float,
     progress: Callable[[str], None],
 ) -> list[Line]:
@@ -197,12 +198,13 @@ def _run(
     lines: list[Line] = []
     begin = time.monotonic()
     coming: dict[Future[Outcome], Submission] = {}
-    todo, put_off, hurry = deque(waiting), deque[Submission](), len(waiting) > 1
+    todo, put_off, hurry = deque(waiting), deque[Submission](), True
     with crew:
         try:
             while todo or coming or put_off:
                 if put_off and not todo and not coming:
                     todo, put_off, hurry = put_off, todo, False
+                pace.nobody_waits = len(todo) + len(coming) <= 1
                 while todo and len(coming) < crew.ahead:
                     submission = todo.popleft()
                     coming[crew.submit(submission, hurry=hurry)] = submission
@@ -216,13 +218,15 @@ def _run(
                         name = printable(submission.student_id)
                         progress(f"{name}: takes long, and is put off until the others are graded")
                         continue
+                    log.begun(submission.student_id)  # it may have failed before its turn came
                     line = writer.store(submission, future)
                     lines.append(line)
-                    passed = time.monotonic() - begin
-                    left = passed / len(lines) * (len(waiting) - len(lines))
-                    text = _progress_line(line, len(lines), len(waiting), left)
-                    if 0 < len(waiting) - len(lines) <= crew.size:
-                        text += f"; one that hangs may take up to {slowest:g} s more"
+                    text = _progress_line(line, len(lines), len(waiting))
+                    if left := len(waiting) - len(lines):
+                        passed = time.monotonic() - begin
+                        text += f" — {journal.duration(passed / len(lines) * left)} left"
+                    if late := len(put_off) if hurry else left:
+                        text += f", and for {late} put off up to {slowest:g} s each"
                     progress(text)
         except KeyboardInterrupt:
             progress(
@@ -233,12 +237,10 @@ def _run(
     return lines
 
 
-def _progress_line(line: Line, done: int, count: int, left: float) -> str:
+def _progress_line(line: Line, done: int, count: int) -> str:
     text = f"[{done}/{count}] {printable(line.student_id)}: {line.status}"
     if line.score is not None:
         text += f", {points_text(line.score, line.max_score, line.waiting, line.penalty)}"
     if line.status in (Status.ATTENTION, NOT_GRADED) and line.reasons:
         text += f" ({one_line(line.reasons[0])})"
-    if done < count:
-        text += f" — {journal.duration(left)} left"
     return text

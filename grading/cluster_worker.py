@@ -27,11 +27,10 @@ from grading.grade import Outcome, grade
 from grading.imports import imports_of
 from grading.pace import Pace, PutOff
 from grading.reference import Reference
-from grading.runs import Alone, InTurn
+from grading.runs import InTurn, Unhurried
 from grading.sandbox import Sandbox, missing_walls
 from grading.submission import Submission
 
-PACE = Pace()  # of all that this worker grades
 INSTALLERS = ("pip", "setuptools", "uv", "wheel")  # They bring packages in, and change no mark.
 MOST_NAMED = 5  # differing packages: who sees so many knows what is the matter
 
@@ -109,6 +108,12 @@ def _unpacked(packed: bytes) -> Batch:
     return batch
 
 
+@functools.lru_cache(maxsize=1)
+def _pace(packed: bytes) -> Pace:
+    """Give the pace of a batch on this worker: another assignment has another."""
+    return Pace()
+
+
 def read_modules(folders: list[Path]) -> dict[str, dict[str, bytes]]:
     """Return the files of package folders, to be laid out again on a worker."""
     return {
@@ -156,17 +161,13 @@ def grade_there(packed_batch: bytes, work: bytes, hurry: bool) -> bytes:
             modules = [_laid_out(name, _Files(files)) for name, files in batch.modules.items()]
             warm = None if batch.cold else imports_of(batch.assignment)
             sandbox = Sandbox(modules=modules, limits=batch.assignment.limits, warm=warm)
-            runs = InTurn(sandbox, _told_already, PACE) if hurry else Alone(sandbox, _told_already)
+            runs = InTurn(sandbox, _pace(packed_batch)) if hurry else Unhurried(sandbox)
             came = grade(batch.assignment, references, submission, runs, batch.key)
         return pickle.dumps(came)
     except PutOff as put_off:
         return pickle.dumps(put_off)
     except Exception as error:
         return pickle.dumps(Failed(f"{socket.gethostname()}: {type(error).__name__}: {error}"))
-
-
-def _told_already() -> None:
-    """Do nothing when a run has its turn: the log counts from when a submission is sent."""
 
 
 class _Files:

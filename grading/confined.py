@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import fcntl
 import json
-import math
 import os
 import select
 import signal
@@ -20,7 +19,7 @@ from typing import BinaryIO
 from grading import guards, walls
 from grading.cores import Cores
 from grading.job import Ending, Limits, cell_name
-from grading.pace import PutOff
+from grading.pace import Pace, PutOff
 from grading.protocol import Reader
 from grading.warm import Warm, WarmError
 
@@ -62,6 +61,7 @@ class Confined:
         self._limits = limits
         self._errors = b""
         self._born = time.monotonic()
+        self._started: float | None = None  # when the first cell was about to run
         self._leaving = contextlib.ExitStack()
         with contextlib.ExitStack() as on_failure:
             on_failure.enter_context(self._leaving)
@@ -87,16 +87,21 @@ class Confined:
     ) -> None:
         self._leaving.close()
 
-    def follow(self, reader: Reader, patience: float = math.inf) -> tuple[Ending, str]:
+    def follow(self, reader: Reader, pace: Pace | None = None) -> tuple[Ending, str]:
         """Hand what comes out to the reader until the end; give how it ended, and why in words.
 
         Raises SandboxError when nothing was said before the first cell: that is not the
-        student's doing. Raises PutOff after ``patience`` seconds of what may take longer.
+        student's doing. Raises PutOff when it takes longer than its ``pace``.
         """
-        ended, reason = self._listen(reader, patience)
+        ended, reason = self._listen(reader, pace)
         if not reader.started:
             raise SandboxError(self._why_not_started())
         return ended, reason
+
+    @property
+    def seconds(self) -> float:
+        """How long cells have been running."""
+        return 0.0 if self._started is None else time.monotonic() - self._started
 
     def said(self) -> tuple[str, str]:
         """Give what came out of the pipe, and out of standard error, once the process ended."""
@@ -245,10 +250,9 @@ class Confined:
 
     # Listening
 
-    def _listen(self, reader: Reader, patience: float) -> tuple[Ending, str]:
+    def _listen(self, reader: Reader, pace: Pace | None) -> tuple[Ending, str]:
         poll = self._poll(self._pipe, self._stderr, self._exit)
         deadline = time.monotonic() + START_SECONDS
-        seconds = self._limits.seconds
         next_look = 0.0
         while True:
             ready = [descriptor for descriptor, _ in poll.poll(1000 * _LOOK_SECONDS)]
@@ -270,15 +274,17 @@ class Confined:
                 return self._died(reader)
             now = time.monotonic()
             if reader.started and not was_started:
-                deadline = now + min(seconds, patience)
+                self._started = now
+                deadline = now + self._limits.seconds
             if now >= next_look:
                 next_look = now + _LOOK_SECONDS
                 if (used_up := self._used_up(reader)) is not None:
                     return used_up
-            if now >= deadline:
-                if reader.started and patience < seconds:
+                if pace is not None and pace.is_over(self.seconds):
                     raise PutOff
-                return "timed out", _stopped(f"ran longer than {seconds:g} seconds", reader)
+            if now >= deadline:
+                seconds = f"{self._limits.seconds:g} seconds"
+                return "timed out", _stopped(f"ran longer than {seconds}", reader)
 
     def _poll(self, *descriptors: int) -> select.poll:
         poll = select.poll()

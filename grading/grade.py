@@ -136,7 +136,7 @@ def grade(
     assignment: Assignment,
     references: Mapping[str, Reference],
     submission: Submission,
-    sandbox: Runs,
+    runs: Runs,
     key: str,
 ) -> Outcome:
     """Grade one submission by the references of its student's own draws.
@@ -159,7 +159,7 @@ def grade(
             rebuilt = rebuild(notebook, submission.notebooks.get(notebook.id))
             both = jobs(rebuilt, files, key, notebook.checks, draws)
             graded = _grade_notebook(
-                assignment, notebook, references[notebook.id], rebuilt, both, sandbox, found
+                assignment, notebook, references[notebook.id], rebuilt, both, runs, found
             )
         except (SandboxError, PutOff):
             raise
@@ -248,7 +248,7 @@ def _grade_notebook(
     reference: Reference,
     rebuilt: Rebuilt,
     both: tuple[Job, Job],
-    sandbox: Runs,
+    runs: Runs,
     found: Findings,
 ) -> NotebookGrade:
     found.problems.extend(rebuilt.problems)
@@ -258,7 +258,7 @@ def _grade_notebook(
         _forbidden(use, named[use.cell])
         for use in forbidden.find(_students_code(rebuilt), assignment.forbidden_names)
     )
-    run_a, run_b = run_both(sandbox, *both, rebuilt)
+    run_a, run_b = run_both(runs, *both, rebuilt)
     find_stops(notebook, rebuilt, run_a, run_b, assignment.limits.cell_seconds, found)
     results = judge(notebook, reference, run_a, run_b)
     cells = {}

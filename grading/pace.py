@@ -1,8 +1,8 @@
 """How long a run may take while others wait for it: what takes longer is put off.
 
-Runs with hidden tests and runs without take turns, so one that hangs would hold up all others.
-It is ended instead, and its submission is graded from the start when nobody else waits. What it
-showed until then is thrown away, so a student learns nothing of how long others took.
+Runs with hidden tests and runs without take turns, so one that hangs would hold up others. It is
+ended instead, and its submission is graded from the start when the others are done. Nothing of
+the run that was ended is kept or shown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import deque
 
 LEAST_SECONDS = 10.0
 TIMES_THE_MEDIAN = 4.0
-_LOOKED_AT = 101  # of the runs that came to their end, the last ones
+_LOOKED_AT = 101  # runs, the last ones
 
 
 class PutOff(Exception):
@@ -21,29 +21,32 @@ class PutOff(Exception):
 
 
 class Pace:
-    """The patience with a run, from those that came to their end; threads may share it.
+    """The patience with a run, from how long others took; threads may share it.
 
-    Where every notebook takes minutes, minutes are no sign that one hangs.
+    Those that were put off count too: where every notebook takes minutes, most of the first ones
+    are, and then patience has grown. ``nobody_waits`` says that there is nobody to go first.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seconds: deque[float] = deque(maxlen=_LOOKED_AT)
+        self.nobody_waits = False
 
     def note(self, seconds: float) -> None:
-        """Note how long a run took that came to its end."""
+        """Note how long a run took, to its end or until it was put off."""
         with self._lock:
             self._seconds.append(seconds)
 
-    @property
-    def patience(self) -> float:
-        """Seconds that a run may take while others wait.
+    def is_over(self, seconds: float) -> bool:
+        """Say whether a run that took so long is to be put off.
 
         >>> pace = Pace()
         >>> pace.note(60)
-        >>> pace.patience
-        240.0
+        >>> pace.is_over(200), pace.is_over(300)
+        (False, True)
         """
+        if seconds < LEAST_SECONDS or self.nobody_waits:
+            return False
         with self._lock:
             usual = statistics.median(self._seconds) if self._seconds else 0.0
-        return max(LEAST_SECONDS, TIMES_THE_MEDIAN * usual)
+        return seconds >= TIMES_THE_MEDIAN * usual

@@ -13,7 +13,7 @@ from grading.rebuild import Rebuilt
 from grading.sandbox import Sandbox
 from grading.tasks import places, with_places
 
-RUNS = 4  # at most, of one notebook: each of two jobs, and each once more
+RUNS = 4  # at most, of one notebook in one go: each of two jobs, and each once more
 # What a run looks like that was killed from outside, at any moment.
 BROKEN_OFF = ("died", "malformed")
 HIDDEN_UNFINISHED = "The hidden tests did not finish on your work; what arrived before that counts."
@@ -31,8 +31,12 @@ class Findings:
     details: list[str] = field(default_factory=list)
 
 
+def _nothing() -> None:
+    """Do nothing when a run has its turn."""
+
+
 class Runs(Protocol):
-    """What runs jobs: a `Sandbox`, or one that hurries."""
+    """What runs jobs: a `Sandbox`, or one for a submission among others."""
 
     def run(self, job: Job, *, alone: bool = False) -> Run:
         """Run a job as `Sandbox.run` does."""
@@ -42,54 +46,54 @@ class Runs(Protocol):
 class InTurn:
     """A sandbox for one submission while others wait; ``begun`` is called when a run has its turn.
 
-    PutOff is raised for what takes longer than the pace, and for what is to go alone.
+    PutOff is raised for what takes longer than its pace, and for what is to go alone.
     """
 
     sandbox: Sandbox
-    begun: Callable[[], None]
     pace: Pace
+    begun: Callable[[], None] = _nothing
 
     def run(self, job: Job, *, alone: bool = False) -> Run:
         """Run a job as `Sandbox.run` does."""
-        if alone:
+        if alone and not self.pace.nobody_waits:
             raise PutOff
-        return self.sandbox.run(job, pace=self.pace, begun=self.begun)
+        return self.sandbox.run(job, alone=alone, pace=self.pace, begun=self.begun)
 
 
 @dataclass
-class Alone:
-    """A sandbox for one submission that was put off: each of its runs goes alone at once."""
+class Unhurried:
+    """A sandbox for one submission when nobody waits: each of its runs goes alone at once."""
 
     sandbox: Sandbox
-    begun: Callable[[], None]
-    _last: tuple[Job, Run] | None = None
+    begun: Callable[[], None] = _nothing
+    _last: tuple[Job, Run] | None = field(default=None, init=False)
 
     def run(self, job: Job, *, alone: bool = False) -> Run:
-        """Run a job as `Sandbox.run` does; a run that went alone is not asked for once more."""
+        """Run a job as `Sandbox.run` does; a run that went alone is not made once more for that."""
         if not (alone and self._last and self._last[0] is job):
             self._last = job, self.sandbox.run(job, alone=True, begun=self.begun)
         return self._last[1]
 
 
-def run_both(sandbox: Runs, released: Job, hidden: Job, rebuilt: Rebuilt) -> tuple[Run, Run]:
+def run_both(runs: Runs, released: Job, hidden: Job, rebuilt: Rebuilt) -> tuple[Run, Run]:
     """Run both jobs, and one once more, alone, where a busy machine may have stopped it.
 
     A student's own cell that takes long is no such sign in run A; in run B it is one if run A
     came through it. What broke off goes once more too: whoever killed it, it was perhaps not the
     student. A student who ends the process gets the same again.
     """
-    run_a = sandbox.run(released)
+    run_a = runs.run(released)
     if run_a.ended in BROKEN_OFF:
-        run_a = sandbox.run(released)
+        run_a = runs.run(released)
     elif run_a.ended == "timed out" or _stopped(run_a) - _answers(rebuilt):
-        run_a = sandbox.run(released, alone=True)
-    run_b = sandbox.run(hidden)
+        run_a = runs.run(released, alone=True)
+    run_b = runs.run(hidden)
     if run_b.ended in BROKEN_OFF and run_a.ended not in BROKEN_OFF:
-        run_b = sandbox.run(hidden)
+        run_b = runs.run(hidden)
     elif run_a.ended != "timed out" and (
         run_b.ended == "timed out" or _stopped(run_b) - _stopped(run_a)
     ):
-        run_b = sandbox.run(hidden, alone=True)
+        run_b = runs.run(hidden, alone=True)
     return run_a, run_b
 
 

@@ -12,12 +12,10 @@ import contextlib
 import functools
 import hashlib
 import json
-import math
 import os
 import platform
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -99,11 +97,12 @@ class Sandbox:
         warm = None if cold or job.disturb is not None else self._warm()
         with _TURNS.turn(kind, self._at_once):
             begun()
-            start = time.monotonic()
             with self._confined(given, warm) as confined:
-                ended, reason = confined.follow(reader, pace.patience if pace else math.inf)
-        if pace and ended == "finished":
-            pace.note(time.monotonic() - start)
+                try:
+                    ended, reason = confined.follow(reader, pace)
+                finally:
+                    if pace is not None:
+                        pace.note(confined.seconds)
         return reader.run(ended, reason)
 
     def get_ready(self) -> str:

@@ -25,6 +25,7 @@ from tests.grading.handing_in import CASES, Case, make
 from tests.grading.hostile import every_attack  # noqa: F401  # fills the table
 
 # Endless loops cost a test this long, twice each: one that can be interrupted, one that cannot.
+# Those that are put off cost `pace.LEAST_SECONDS` before that.
 # An import of torch must fit into the first, a whole notebook into the second, on a busy machine.
 CELL_SECONDS = 8
 SECONDS = 40

@@ -1,5 +1,6 @@
 """Grading on a Dask cluster: real schedulers and workers, some of which get lost on the way."""
 
+import pickle
 import shutil
 import signal
 from pathlib import Path
@@ -7,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from grading import cluster as cluster_module
+from grading.assignment import load
 from grading.autograde import autograde
-from grading.cluster import ClusterError
-from grading.cluster_worker import Kit, own_kit, read_modules
+from grading.cluster import ClusterError, _outcome
+from grading.cluster_worker import Batch, Kit, grade_there, own_kit, read_modules
 from grading.course import Course
+from grading.pace import PutOff
 from grading.records import load as load_records
+from grading.submission import collect
 from tests.grading.dask_cluster import DaskCluster
-from tests.grading.outcomes import registered_course, set_secret
+from tests.grading.outcomes import REFERENCE, ChosenSandbox, registered_course, set_secret
 from tests.grading.small_course import RIGHT, submit
 from tests.grading.without_root import REPOSITORY
 
@@ -69,6 +73,26 @@ def stored(course: Course) -> dict:
         for name, record in load_records(course, "tiny").items()
     }
     return {"files": files, "records": records}
+
+
+def test_what_takes_long_on_a_worker_is_put_off(course: Course, monkeypatch):
+    """What comes back says so; and sent without hurry it is graded."""
+    submit(course, "an")
+    assignment = load(course, "tiny")
+    (submission,) = collect(course, assignment, "an")
+    work = pickle.dumps(({"tiny": REFERENCE}, submission))
+    packed = Batch(assignment, "a key", own_kit()).packed()
+
+    class TakesLong(ChosenSandbox):
+        def run(self, job, *, pace=None, **how):
+            if pace is not None:
+                raise PutOff
+            return super().run(job, **how)
+
+    monkeypatch.setattr("grading.cluster_worker.Sandbox", lambda **_: TakesLong())
+    with pytest.raises(PutOff):
+        _outcome(grade_there(packed, work, True))
+    assert _outcome(grade_there(packed, work, False)).score == 5.0
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -12,9 +13,10 @@ from grading.__main__ import main
 from grading.autograde import autograde
 from grading.commands.shared import FINE, INTERRUPTED, LOOK, REFUSED, UNREAD
 from grading.course import Course
+from grading.pace import PutOff
 from grading.sandbox import SandboxError
 from tests.grading.outcomes import ChosenSandbox, registered_course, set_secret, use
-from tests.grading.small_course import submit
+from tests.grading.small_course import RIGHT, submit
 
 
 @pytest.fixture
@@ -295,11 +297,21 @@ def test_what_lies_in_the_wrong_place_is_told(course: Course, monkeypatch, capsy
         ]
 
 
-def test_the_last_ones_may_take_long(course: Course, monkeypatch, capsys):
-    submit(course, "an")
+def test_progress_says_what_is_left_and_how_long_what_was_put_off_may_take(
+    course: Course, monkeypatch, capsys
+):
+    class PutsOff(ChosenSandbox):
+        def run(self, job, *, pace=None, **how):
+            if pace and "# long" in job.cells[0].source:
+                raise PutOff
+            time.sleep(0.3)  # so that the other is put off first
+            return super().run(job, **how)
+
+    submit(course, "an", {**RIGHT, "number": "head_width = 64  # long"})
     submit(course, "binh")
-    use(monkeypatch, ChosenSandbox())
+    use(monkeypatch, PutsOff())
     main(["autograde", "tiny", "--workers", "1"])
     first, second = [line for line in capsys.readouterr().out.splitlines() if "/2]" in line]
-    assert first.endswith("s left; one that hangs may take up to 240 s more")
-    assert "hangs" not in second
+    assert first.startswith("[1/2] binh: graded")
+    assert first.endswith(" s left, and for 1 put off up to 240 s each")
+    assert "left" not in second

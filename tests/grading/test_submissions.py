@@ -1,7 +1,8 @@
 """Every kind of submission, graded as one batch by the real thing: sandboxes and gradebook.
 
 One batch holds the most telling kinds, a second, slower one all the others. Their runs are
-forked; a third holds the most telling kinds again, and there each run starts Python.
+forked; a third holds the most telling kinds again, and there each run starts Python. All attacks
+are tried in both ways by `python -m benchmarks.hostile`.
 """
 
 import csv

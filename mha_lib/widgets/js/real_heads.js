@@ -59,7 +59,7 @@ function render({ model, el }) {
   }
   /** What pictures of one sentence offer need not be there in the next, which is still to come. */
   function choose(traits) {
-    if (model.get("result").shown) change(traits);
+    if (model.get("result").of?.[0] === model.get("sentence")) change(traits);
   }
 
   const titleId = freshId("title");
