@@ -17,9 +17,9 @@ from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from functools import partial
 
-from grading import in_part, journal, records
+from grading import in_part, journal, records, risks
 from grading.assignment import Assignment, AssignmentError, load
-from grading.cluster import Cluster, ClusterCrew
+from grading.cluster import Cluster, ClusterCrew, ClusterError
 from grading.cluster_worker import Batch, own_kit, read_modules
 from grading.course import Course
 from grading.crew import Crew, Here
@@ -61,6 +61,7 @@ def autograde(
     workers: int | None = None,
     cluster: str | None = None,
     cold: bool = False,
+    accepted: Collection[str] = (),
     progress: Callable[[str], None] = _print,
 ) -> list[Line]:
     """Grade the submissions of one assignment and store what they came to.
@@ -76,19 +77,26 @@ def autograde(
         cluster: The address of a Dask scheduler, whose workers then grade; here only the solution
             is run.
         cold: Start Python anew for each run, instead of forking it; behind the same walls.
+        accepted: Names of `risks` that are taken where their wall is missing on this machine.
         progress: Gets a line of text for each submission.
 
     Raises:
         AssignmentError: The assignment has flaws, its solution fails its own tests whatever is
             drawn, or students were given it with other variants.
-        SandboxError: The machine lacks a wall; nothing was run outside one.
-        ClusterError: The cluster cannot be used, or was lost; what was finished is stored.
+        SandboxError: The machine lacks a wall whose risk is not accepted; nothing was run.
+        ClusterError: The cluster cannot be used, or was lost; what was finished is stored. Or a
+            risk was accepted for it.
         GradebookError: The gradebook cannot be opened, or not copied before marks are changed.
         LateError: What being late costs cannot be told; nothing was run.
         NothingToGrade: No submission matches.
         CourseError: ``only`` names what is no test cell.
         KeyboardInterrupt: Stopped by hand; what was finished is stored.
     """
+    if cluster is not None and accepted:
+        raise ClusterError(
+            "A risk is taken on this machine alone, and each worker of a cluster needs all walls. "
+            "Leave out --accept-risk, or --cluster."
+        )
     assignment = load(course, name)
     refuse_another_release(course, assignment)
     cells = in_part.named_cells(assignment, only)
@@ -96,11 +104,18 @@ def autograde(
     modules = [course.root / module for module in assignment.modules]
     warm = None if cold else imports_of(assignment)
     count = workers or _cores()
-    sandbox = Sandbox(modules=modules, limits=assignment.limits, warm=warm, at_once=count)
+    sandbox = Sandbox(
+        modules=modules, limits=assignment.limits, warm=warm, at_once=count, accepted=accepted
+    )
+    for line in risks.told(accepted, sandbox.taken):
+        progress(line)
     import_nbgrader()  # while the warm process gets ready
     options = {"student": student_id, "force": force, "task": sorted(cells), "workers": count}
     options |= {"cluster": cluster is not None, "cold": cold}
+    options |= {"risks": sorted(sandbox.taken)}
     with ExitStack() as stack:
+        for risk in sorted(sandbox.taken):
+            stack.callback(progress, risks.reminder(risk))
         stack.enter_context(records.locked(course, progress))
         log = stack.enter_context(journal.opened(course, name, assignment.digest, options))
         submissions = _chosen(course, assignment, student_id)

@@ -131,7 +131,7 @@ def unfit(kit: Mapping[str, Any]) -> list[str]:
 
     The kit is plain data, since a worker may have another version of this module.
     """
-    return [*Kit(**kit).differences(own_kit()), *missing_walls()]
+    return [*Kit(**kit).differences(own_kit()), *map(str, missing_walls())]
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,8 @@ class Confined:
             here, here_end = self._open_pipe(handed_over)
             held, release = self._hold_back(handed_over)
             stay, _ = self._hold_back(handed_over)
-            seccomp = _memory_file(walls.seccomp_filter(), handed_over)
-            given_file = _memory_file(given, handed_over)
+            seccomp = memory_file(walls.seccomp_filter(), handed_over)
+            given_file = memory_file(given, handed_over)
             user, limits = walls.fresh_user(), self._limits
             if warm is not None:
                 # For the program that stays; and the guard is to be first, as nobody hears of how a
@@ -284,7 +284,7 @@ class Confined:
                     raise PutOff
             if now >= deadline:
                 seconds = f"{self._limits.seconds:g} seconds"
-                return "timed out", _stopped(f"ran longer than {seconds}", reader)
+                return "timed out", stopped(f"ran longer than {seconds}", reader)
 
     def _poll(self, *descriptors: int) -> select.poll:
         poll = select.poll()
@@ -303,21 +303,24 @@ class Confined:
             return None  # bwrap may still be building the walls: its root is the machine's own
         if self._guard.exceeded(*self._roots):
             size = f"{self._limits.memory_bytes / (1 << 30):.3g} GB"
-            return "out of memory", _stopped(f"used more than {size} of memory", reader)
+            return "out of memory", stopped(f"used more than {size} of memory", reader)
         # All of it shares one core, so it computed for no longer than it is there.
         old = time.monotonic() - self._born > self._limits.cpu_seconds - 1
         if old and guards.computed(*self._roots) > self._limits.cpu_seconds:
             return self._computed_too_long(reader)
+        return self._too_many(reader)
+
+    def _too_many(self, reader: Reader) -> tuple[Ending, str] | None:
         if guards.too_many_files(self._first, walls.WRITABLE):
-            return "died", _stopped(f"made more than {guards.MAX_FILES} files", reader)
+            return "died", stopped(f"made more than {guards.MAX_FILES} files", reader)
         return None
 
     def _computed_too_long(self, reader: Reader) -> tuple[Ending, str]:
         seconds = f"{self._limits.cpu_seconds:g} seconds of computing"
-        return "timed out", _stopped(f"used more than {seconds}", reader)
+        return "timed out", stopped(f"used more than {seconds}", reader)
 
     def _malformed(self, reader: Reader) -> tuple[Ending, str]:
-        return "malformed", _stopped(f"disturbed the grader's channel ({reader.flaw})", reader)
+        return "malformed", stopped(f"disturbed the grader's channel ({reader.flaw})", reader)
 
     def _died(self, reader: Reader) -> tuple[Ending, str]:
         """Read what was still in the pipe when the process ended, or closed it."""
@@ -357,7 +360,7 @@ def _known(*descriptors: int | None) -> tuple[int, ...]:
     return tuple(descriptor for descriptor in descriptors if descriptor is not None)
 
 
-def _memory_file(content: bytes, handed_over: contextlib.ExitStack) -> int:
+def memory_file(content: bytes, handed_over: contextlib.ExitStack) -> int:
     """Give a file that has no name and lies in memory, to be read from its beginning."""
     file = handed_over.enter_context(os.fdopen(os.memfd_create("grading"), "wb"))
     file.write(content)
@@ -386,5 +389,6 @@ def _where(reader: Reader) -> str:
     return f"in {cell_name(reader.current)}" if reader.current is not None else "between two cells"
 
 
-def _stopped(why: str, reader: Reader) -> str:
+def stopped(why: str, reader: Reader) -> str:
+    """Say why a run was stopped, and where."""
     return f"Your notebook {why} and was stopped {_where(reader)}."

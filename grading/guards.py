@@ -37,7 +37,10 @@ class Guard(Protocol):
 def memory_guard(limit: int) -> Guard:
     """Give the best guard that this machine allows, for a limit in bytes."""
     parent = cgroup_parent()
-    return CgroupGuard(parent, limit) if parent else WatchingGuard(limit)
+    if parent is not None:
+        return CgroupGuard(parent, limit)
+    # Without either a `Sandbox` is made only where that risk is accepted.
+    return WatchingGuard(limit) if can_watch() else NoGuard()
 
 
 class CgroupGuard:
@@ -115,6 +118,24 @@ class WatchingGuard:
         if sum(_resident(member) for member in family) <= self._limit:
             return False
         return sum(_own_share(member) for member in family) > self._limit
+
+    def close(self) -> None:
+        """Leave nothing behind, as there is nothing."""
+
+
+class NoGuard:
+    """Holds nothing: memory is limited for each process by itself alone."""
+
+    def prefix(self) -> list[str]:
+        """Give nothing."""
+        return []
+
+    def take(self, process: int) -> None:
+        """Do nothing."""
+
+    def exceeded(self, *processes: int) -> bool:
+        """Say no, as nobody knows."""
+        return False
 
     def close(self) -> None:
         """Leave nothing behind, as there is nothing."""

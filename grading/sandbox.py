@@ -2,29 +2,29 @@
 
 Each run has a bubblewrap sandbox of its own. The runner inside belongs to the student as soon as
 the first cell runs: nothing that comes out is more than a claim. Without every wall there is no
-run: `SandboxError` says what is missing.
+run: `SandboxError` says what is missing, and by which risk's name it would run all the same.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import functools
 import hashlib
 import json
-import os
 import platform
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-from grading import guards, walls
+from grading import walls
 from grading.confined import Confined, SandboxError
 from grading.cores import Kind, Turns
 from grading.job import PATIENCE, Job, Limits, Run, cell_name, files_flaw
+from grading.missing import find_warm_walls, missing_walls
 from grading.pace import Pace
 from grading.protocol import Reader
+from grading.risks import NO_SANDBOX, refusal
+from grading.unwalled import Unwalled
 from grading.warm import SHARED, Warm, WarmError
 
 __all__ = ["Sandbox", "SandboxError", "missing_walls"]
@@ -41,7 +41,7 @@ class Sandbox:
     a run is forked from a process that has imported the modules it names, instead of starting
     Python; behind the same walls, and where that does not work, cold. At most ``at_once`` of all
     runs in this process go at the same time, however many wait. Raises SandboxError where a wall
-    is missing.
+    is missing whose risk is not ``accepted``; ``taken`` are those that it runs with.
     """
 
     def __init__(
@@ -51,9 +51,12 @@ class Sandbox:
         limits: Limits = _USUAL_LIMITS,
         warm: Iterable[str] | None = None,
         at_once: int | None = None,
+        accepted: Collection[str] = (),
     ) -> None:
-        if missing := missing_walls():
-            raise SandboxError("\n".join(missing))
+        missing = missing_walls()
+        if refused := [wall for wall in missing if wall.risk not in accepted]:
+            raise SandboxError(refusal(refused))
+        self.taken = frozenset(wall.risk for wall in missing if wall.risk is not None)
         for module in modules:
             if not module.is_dir():
                 raise SandboxError(f"There is no package folder {module} to show in the sandbox.")
@@ -62,9 +65,12 @@ class Sandbox:
         self._at_once = at_once
         self._imports = None if warm is None else tuple(dict.fromkeys(warm))
         self.why_cold = "" if warm is not None else "it was asked for"
-        self._visible = walls.view(self._modules, limits)
         self._kept: Warm | None = None
         self._failures = 0
+        if NO_SANDBOX in self.taken:
+            self.why_cold = "there is no sandbox that it could be forked into"
+            return
+        self._visible = walls.view(self._modules, limits)
         if self._imports is not None:
             with contextlib.suppress(OSError):  # the first run will meet it again, and say so
                 self._kept = SHARED.get(self._visible, self._imports)
@@ -116,7 +122,7 @@ class Sandbox:
         assert self._imports is not None
         try:
             kept = self._kept or SHARED.get(self._visible, self._imports)
-            kept.wait(_find_warm_walls)
+            kept.wait(find_warm_walls)
         except (OSError, SandboxError) as error:
             self._kept, self.why_cold = None, str(error)
             return None
@@ -124,6 +130,8 @@ class Sandbox:
         return kept
 
     def _confined(self, given: bytes, warm: Warm | None) -> Confined:
+        if NO_SANDBOX in self.taken:
+            return Unwalled(given, self._modules, self._limits)
         words = [walls.RUNNER]
         if warm is not None:
             try:
@@ -137,10 +145,10 @@ class Sandbox:
         return Confined(words, given, self._visible, self._limits)
 
     def digest(self) -> str:
-        """Give a text that changes with Python, the packages, the modules, or the limits."""
+        """Give a text that changes with Python, packages, modules, limits, or missing walls."""
         found = hashlib.sha256()
         about = (sys.version, platform.machine(), self._limits, walls.python())
-        found.update(repr(about).encode())
+        found.update(repr((*about, sorted(self.taken))).encode())
         here = Path(walls.__file__).parent
         files = [here / name for name in walls.INSIDE_FILES]
         for module in self._modules:
@@ -154,129 +162,6 @@ class Sandbox:
                 line = f"{record.parent.name} {state.st_size} {state.st_mtime_ns}\n"
                 found.update(line.encode())
         return found.hexdigest()
-
-
-def missing_walls() -> list[str]:
-    """Say in sentences what this machine lacks for a sandbox; empty when a real one held."""
-    try:
-        _find_walls()
-    except _MissingWalls as missing:
-        return list(missing.args)
-    return []
-
-
-class _MissingWalls(Exception):
-    """Walls that are missing: its arguments are sentences."""
-
-
-@functools.cache  # of success only: what is missing may be installed while this process lives
-def _find_walls() -> None:
-    if sys.platform != "linux":
-        raise _MissingWalls("Grading needs Linux: its sandbox is made of the Linux kernel's walls.")
-    missing = []
-    packages = {"bwrap": "bubblewrap", "prlimit": "util-linux"}
-    if os.geteuid() == 0:
-        packages["setpriv"] = "util-linux"
-    for tool, package in packages.items():
-        if shutil.which(tool) is None:
-            missing.append(
-                f"The program {tool} is missing. Without it a student's code could reach this "
-                f"machine. Install it: apt-get install {package}."
-            )
-    if not walls.architecture_is_known():
-        missing.append(
-            f"For this processor ({platform.machine()}) there is no list of forbidden system "
-            "calls, so the sandbox would leak. Grade on x86_64 or aarch64."
-        )
-    if not walls.package_folders():
-        missing.append(
-            "This Python has no packages folder, so the sandbox would be empty. Use the Python "
-            "of a virtual environment: .venv/bin/python."
-        )
-    if guards.cgroup_parent() is None and not guards.can_watch():
-        missing.append(
-            "Memory cannot be limited: this process may not make a memory cgroup, and the kernel "
-            "does not list a process's children (CONFIG_PROC_CHILDREN). Grade as root."
-        )
-    if missing := missing or _try_walls():
-        raise _MissingWalls(*missing)
-
-
-# Runs inside, before any student's code ever does, and prints the walls that do not stand.
-_TRY = """
-import os, socket, sys
-def opens(make, *arguments):
-    try:
-        return bool(make(*arguments))
-    except OSError:
-        return False
-
-status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-sets = [int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")]
-flaws = []
-if any(sets): flaws.append("it has capabilities")
-if os.getuid() == 0: flaws.append("it runs as root")
-if status["NoNewPrivs"].strip() != "1": flaws.append("it could gain rights")
-if status["Seccomp"].strip() != "2": flaws.append("system calls are not filtered")
-if [name for _, name in socket.if_nameindex() if name != "lo"]: flaws.append("it has a network")
-if opens(socket.socket, socket.AF_VSOCK): flaws.append("it can call the host (AF_VSOCK)")
-if opens(os.memfd_create, "x"): flaws.append("forbidden system calls work")
-if len(os.sched_getaffinity(0)) != 1: flaws.append("it may use more than one core")
-if opens(open, "/proc/loadavg"): flaws.append("it sees how busy the machine is")
-for folder in ("/", "/dev", "/usr/bin", "/inside/grading", "/packages"):
-    if os.access(folder, os.W_OK): flaws.append(f"{folder} is writable")
-for folder in ("/home/student", "/tmp", "/dev/shm"):
-    state = os.statvfs(folder)
-    if state.f_blocks * state.f_frsize > SIZE: flaws.append(f"{folder} is unlimited")
-os.write(int(sys.argv[1]), ("; ".join(flaws) or "all walls stand").encode())
-"""
-
-
-def _find_warm_walls(warm: Warm) -> None:
-    """Raise SandboxError unless a process forked from this one stands behind all walls."""
-    if flaws := _try_walls(warm):
-        raise SandboxError(" ".join(flaws))
-
-
-def _try_walls(warm: Warm | None = None) -> list[str]:
-    program = f"SIZE = {_USUAL_LIMITS.disk_bytes}\n{_TRY}"
-    given = b"" if warm is None else json.dumps({"program": program}).encode()
-    try:
-        visible = walls.view((), _USUAL_LIMITS)
-        with Confined(["-c", program], given, visible, _USUAL_LIMITS, warm) as confined:
-            said, errors = confined.said()
-    except SandboxError as error:
-        said, errors = "", str(error)
-    if said == "all walls stand":
-        return []
-    if said:
-        return [f"bubblewrap started a sandbox here, but not all walls stand: {said}."]
-    return [
-        f"bubblewrap could not make a sandbox here ({errors or 'no reason'}). {_way_out(errors)}"
-    ]
-
-
-def _way_out(errors: str) -> str:
-    """Give the likely cause of a sandbox that does not start, and what helps."""
-    if "Unknown option" in errors:
-        return "It is too old to limit a folder's size: install bubblewrap 0.7 or newer."
-    switches = {
-        "kernel/apparmor_restrict_unprivileged_userns": ("1", "0"),
-        "kernel/unprivileged_userns_clone": ("0", "1"),
-        "user/max_user_namespaces": ("0", "10000"),
-    }
-    for switch, (closed, opened) in switches.items():
-        with contextlib.suppress(OSError):
-            if Path("/proc/sys", switch).read_text().strip() == closed and os.geteuid() != 0:
-                name = switch.replace("/", ".")
-                return (
-                    "This machine forbids ordinary users to make namespaces. An administrator "
-                    f"can allow it: sysctl -w {name}={opened}."
-                )
-    return (
-        "Inside a container it needs the right to make namespaces and mounts (docker run "
-        "--privileged); Python and its packages must be readable for every user."
-    )
 
 
 def _check(job: Job, limits: Limits) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from IPython.core.compilerop import CachingCompiler
@@ -28,6 +29,9 @@ FLUSH_CHARACTERS = 1 << 14
 MAX_OUTPUTS = 1000  # of one cell
 MAX_FRAMES = 12  # of one traceback
 MAX_ERROR_CHARACTERS = 20_000
+# Where a sandbox has this package and the installed ones; without a sandbox it is another place.
+_INSIDE = f"{Path(__file__).parents[1]}/"
+_PACKAGES = f"{Path(__file__).parents[2] / 'packages'}/"
 
 
 class Outputs:
@@ -255,8 +259,8 @@ class _Frames(traceback.StackSummary):
 
     def format_frame_summary(self, frame_summary: traceback.FrameSummary) -> str:
         place = frame_summary.filename
-        if place.startswith("/packages/"):
-            place = "/".join(place.split("/")[3:])
+        if place.startswith(_PACKAGES):
+            place = place.removeprefix(_PACKAGES).partition("/")[2]
         where = f"  {place}, line {frame_summary.lineno}, in {frame_summary.name}\n"
         return f"{where}    {frame_summary.line}\n" if frame_summary.line else where
 
@@ -295,7 +299,7 @@ def _shorten(stack: traceback.StackSummary) -> _Frames:
     """Leave out what lies below the cell and inside `check`, and the middle of a long rest."""
     # What runs a cell lies in files; a cell's name is no path.
     frames = itertools.dropwhile(lambda frame: frame.filename.startswith("/"), stack)
-    kept = [frame for frame in frames if not frame.filename.startswith("/inside/")]
+    kept = [frame for frame in frames if not frame.filename.startswith(_INSIDE)]
     if len(kept) > MAX_FRAMES:
         kept = [*kept[: MAX_FRAMES // 2], *kept[-MAX_FRAMES // 2 :]]
     return _Frames(kept)

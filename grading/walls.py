@@ -14,7 +14,7 @@ import random
 import shutil
 import struct
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grading.job import Limits
@@ -190,7 +190,10 @@ def python() -> Path:
 
 def view(modules: Sequence[Path], limits: Limits) -> tuple[str, ...]:
     """Give the words for all that is visible inside; finding it takes a while, so keep them."""
-    return (*_environment(len(package_folders())), *_mounts(modules, limits))
+    words = ["--clearenv"]
+    for name, value in environment().items():
+        words += ["--setenv", name, value]
+    return (*words, *_mounts(modules, limits))
 
 
 def command(
@@ -219,8 +222,7 @@ def command(
     words += visible
     if user is not None:
         words += _become(user)
-    bounds = process_limits(limits).items()
-    return [*words, _tool("prlimit"), *(f"--{name}={soft}:{hard}" for name, (soft, hard) in bounds)]
+    return [*words, *limited(process_limits(limits))]
 
 
 def warm_command(visible: Sequence[str]) -> list[str]:
@@ -252,29 +254,26 @@ def _tool(name: str) -> str:
     return shutil.which(name) or name
 
 
-def _environment(packages: int) -> list[str]:
+def environment(root: str = "") -> dict[str, str]:
+    """Give all variables that a run finds; what it needs lies below the folder ``root``."""
     path = [str(python().parent), "/usr/bin", "/bin"]
-    modules = ["/inside", "/modules", *(f"/packages/{number}" for number in range(packages))]
-    variables = {
-        "HOME": HOME,
+    packages = (f"/packages/{number}" for number in range(len(package_folders())))
+    return {
+        "HOME": f"{root}{HOME}",
         "USER": "student",
         "LOGNAME": "student",
         "LANG": "C.UTF-8",
         "PATH": ":".join(dict.fromkeys(path)),
-        "PYTHONPATH": ":".join(modules),
+        "PYTHONPATH": ":".join(f"{root}{folder}" for folder in ("/inside", "/modules", *packages)),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "IPYTHONDIR": "/tmp/ipython",
-        "MPLCONFIGDIR": "/tmp/matplotlib",
+        "IPYTHONDIR": f"{root}/tmp/ipython",
+        "MPLCONFIGDIR": f"{root}/tmp/matplotlib",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         # One thread each: sums then do not depend on the machine, and many sandboxes share it.
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    words = ["--clearenv"]
-    for name, value in variables.items():
-        words += ["--setenv", name, value]
-    return words
 
 
 def _mounts(modules: Sequence[Path], limits: Limits) -> list[str]:
@@ -370,6 +369,11 @@ def _become(user: int) -> list[str]:
     """Give up root's rights for those of a user."""
     words = [_tool("setpriv"), "--reuid", str(user), "--regid", str(user), "--clear-groups"]
     return [*words, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
+
+
+def limited(bounds: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Give the words that go before a command whose processes have limits, soft and hard."""
+    return [_tool("prlimit"), *(f"--{name}={soft}:{hard}" for name, (soft, hard) in bounds.items())]
 
 
 def process_limits(limits: Limits) -> dict[str, tuple[int, int]]:

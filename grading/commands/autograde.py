@@ -16,6 +16,7 @@ from grading.commands.shared import (
     tell,
 )
 from grading.course import Course
+from grading.risks import MEANINGS
 
 
 def add(commands: Commands) -> None:
@@ -49,6 +50,16 @@ def add(commands: Commands) -> None:
         help="start Python anew for each run; slower, behind the same walls",
     )
     made.add_argument(
+        "--accept-risk",
+        metavar="RISK",
+        action="append",
+        choices=sorted(MEANINGS),
+        default=[],
+        help="grade although this machine lacks a wall of the sandbox, by naming what that risks; "
+        "may be given again. "
+        + "; ".join(f"{risk}: {meaning}" for risk, meaning in sorted(MEANINGS.items())),
+    )
+    made.add_argument(
         "--cluster",
         metavar="ADDRESS",
         help="grade on the workers of the Dask scheduler at tcp://HOST:PORT or tls://HOST:PORT; "
@@ -72,6 +83,7 @@ def run(course: Course, options: argparse.Namespace) -> int:
         workers=options.workers,
         cluster=options.cluster,
         cold=options.cold,
+        accepted=options.accept_risk,
     )
     if not lines:
         print(f"Nothing to grade: {nobody(course, options.name)}")

@@ -60,6 +60,7 @@ class ChosenSandbox:
         self.states, self.hidden_states = states or {}, hidden_states or {}
         self.messages, self.hidden = messages, hidden
         self.outputs, self.changes = outputs or {}, changes
+        self.taken: frozenset[str] = frozenset()
 
     def get_ready(self) -> str:
         return ""

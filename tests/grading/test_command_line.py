@@ -105,7 +105,7 @@ def test_options_reach_the_grader(course: Course, monkeypatch):
 
     monkeypatch.setattr("grading.autograde.autograde", watch)
     words = ["autograde", "tiny", "--student", "a*", "--force", "--workers", "3", "--cold"]
-    words += ["--task", "one", "two", "--cluster", "tcp://here:1"]
+    words += ["--accept-risk", "no-sandbox", "--task", "one", "two", "--cluster", "tcp://here:1"]
     assert main(["--course", str(course.root), *words]) == FINE
     options = {
         "student_id": "a*",
@@ -114,6 +114,7 @@ def test_options_reach_the_grader(course: Course, monkeypatch):
         "workers": 3,
         "cluster": "tcp://here:1",
         "cold": True,
+        "accepted": ["no-sandbox"],
     }
     assert seen == [(course.root, "tiny", options)]
 

@@ -75,6 +75,7 @@ def test_each_event_is_a_line(course: Course, monkeypatch):
         "workers": 1,
         "cluster": False,
         "cold": False,
+        "risks": [],
     }
     assert told[1]["waiting"] == 1
     refused, graded = told[2], told[4]

@@ -18,6 +18,7 @@ import pytest
 
 from grading import confined, guards, walls
 from grading import cores as cores_module
+from grading import missing as missing_module
 from grading import sandbox as sandbox_module
 from grading.cores import Cores, Turns
 from grading.job import MAX_FILES, Job, JobCell, Limits, cell_name, files_flaw
@@ -725,9 +726,9 @@ def test_a_forged_end_is_the_end():
 
 @pytest.fixture
 def untried(monkeypatch):
-    sandbox_module._find_walls.cache_clear()
+    missing_module._find_walls.cache_clear()
     yield monkeypatch
-    sandbox_module._find_walls.cache_clear()
+    missing_module._find_walls.cache_clear()
 
 
 def put_in_place_of_bwrap(monkeypatch, folder, script):
@@ -773,7 +774,7 @@ def test_a_grader_that_is_kept_waiting_misses_nothing(monkeypatch):
 def test_a_missing_program_is_named_and_nothing_runs(untried, tool):
     which = shutil.which
     untried.setattr(shutil, "which", lambda name: None if name == tool else which(name))
-    (sentence,) = missing_walls()
+    (sentence,) = map(str, missing_walls())
     assert f"The program {tool} is missing" in sentence
     assert "apt-get install" in sentence
     with pytest.raises(SandboxError, match=tool):
@@ -791,7 +792,7 @@ def test_a_missing_program_is_named_and_nothing_runs(untried, tool):
 )
 def test_a_bwrap_that_refuses_is_quoted_and_nothing_runs(untried, tmp_path, refusal, way_out):
     put_in_place_of_bwrap(untried, tmp_path, f"echo 'bwrap: {refusal}' >&2; exit 1")
-    (sentence,) = missing_walls()
+    (sentence,) = map(str, missing_walls())
     assert refusal in sentence
     assert way_out in sentence
     with pytest.raises(SandboxError, match="could not make a sandbox"):
@@ -800,11 +801,11 @@ def test_a_bwrap_that_refuses_is_quoted_and_nothing_runs(untried, tmp_path, refu
 
 def test_a_wall_with_a_hole_is_found(untried):
     untried.setattr(walls, "seccomp_filter", lambda: b"\x06\x00\x00\x00\x00\x00\xff\x7f")
-    (sentence,) = missing_walls()
+    (sentence,) = map(str, missing_walls())
     assert "forbidden system calls work" in sentence
     untried.undo()
     untried.setattr(walls, "WRITABLE", walls.WRITABLE[:2])
-    (sentence,) = missing_walls()
+    (sentence,) = map(str, missing_walls())
     assert "not all walls stand: /dev/shm is unlimited" in sentence
 
 
