@@ -71,7 +71,7 @@ class Unwalled(Confined):
     def _start(
         self, arguments: Sequence[str], given: bytes, visible: Sequence[str], warm: Warm | None
     ) -> None:
-        made = tempfile.TemporaryDirectory(prefix="grading-", ignore_cleanup_errors=True)
+        made = tempfile.TemporaryDirectory(prefix="grading-run-", ignore_cleanup_errors=True)
         root = Path(self._leaving.enter_context(made)).resolve()
         _lay_out(root, self._modules)
         with contextlib.ExitStack() as handed_over:
