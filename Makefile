@@ -34,7 +34,7 @@ test: ## set up, build, lint, and run the tests that finish in under 5 minutes
 	@$(MAKE) --no-print-directory -j 2 build lint
 	@$(PY) -m pytest -q -n 2 --dist loadscope -m "not slow"
 
-test-slow: ## the other tests, an hour or more
+test-slow: ## the other tests, about half an hour
 	@scripts/setup.sh tests
 	@$(PY) -m book.build
 	@$(PY) -m pytest -q -n 2 --dist loadscope -m slow

@@ -47,6 +47,7 @@ from benchmarks.students import (
 )
 from grading import checks_file, expected
 from grading.assignment import Assignment, load
+from grading.confined import Confined
 from grading.course import Course
 from grading.gradebook import GradebookWriter
 from grading.imports import imports_of
@@ -161,7 +162,7 @@ def divide(course: Course, assignment: Assignment) -> dict[str, float]:
     """Return the seconds of one submission's parts, on average, with one worker alone."""
     sandbox = Sandbox(limits=assignment.limits, warm=imports_of(assignment))
     sandbox.get_ready()
-    with watching(run=(Sandbox, "run")) as bare:
+    with watching(run=(Sandbox, "run"), follow=(Confined, "follow")) as bare:
         for _ in range(ALONE):
             sandbox.run(Job(cells=()))
             sandbox.run(Job(cells=(JobCell("import", "import torch"),)))
@@ -169,8 +170,10 @@ def divide(course: Course, assignment: Assignment) -> dict[str, float]:
     start_up = statistics.median(bare["run"][::3])
     imports = statistics.median(bare["run"][1::3]) - start_up
     cold = statistics.median(bare["run"][2::3])
+    nothing = statistics.median(bare["follow"][::3])
     with watching(
         run=(Sandbox, "run"),
+        follow=(Confined, "follow"),  # A run also waits for its turn.
         grade=(grading.autograde, "grade"),
         render=(grading.writer, "render"),
         store=(GradebookWriter, "write"),
@@ -184,7 +187,7 @@ def divide(course: Course, assignment: Assignment) -> dict[str, float]:
         "start of sandboxes": 2 * start_up,
         "(of cold ones)": 2 * cold,
         "imports": 2 * imports,
-        "cells": mean["run"] - 2 * start_up - 2 * imports,
+        "cells": mean["follow"] - 2 * nothing - 2 * imports,
         "rebuild and compare": mean["grade"] - mean["run"],
         "autograded notebook": mean["render"],
         "gradebook": mean["store"],
