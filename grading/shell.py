@@ -178,9 +178,25 @@ class _Compiler(CachingCompiler):
     """Names a cell's code as people are told of the cell; tracebacks and warnings show that."""
 
     cell_name = ""
+    _parsed: tuple[tuple[Any, ...], ast.Module] | None = None
 
     def get_code_name(self, *_: Any) -> str:
         return self.cell_name
+
+    def ast_parse(self, source: str, filename: str = "<unknown>", symbol: str = "exec") -> Any:
+        """Parse a cell, but for one that `is_python` has just parsed."""
+        parsed, self._parsed = self._parsed, None
+        if parsed is not None and parsed[0] == (source, filename, symbol, self.flags):
+            return parsed[1]
+        return super().ast_parse(source, filename, symbol)
+
+    def is_python(self, source: str) -> bool:
+        """Say whether a cell is plain Python; what came of finding out is kept for its run."""
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            key = (source, self.cell_name, "exec", self.flags)
+            self._parsed = key, self.ast_parse(source, self.cell_name)
+            return True
+        return False
 
 
 class Shell(InteractiveShell):
@@ -215,9 +231,9 @@ class Shell(InteractiveShell):
         # Where Python warns of an escape in a text, it would do so once more here.
         plain = raw_cell[:1].strip() and not prompts and "\\" not in raw_cell
         if plain and self._transforms() == self._usual:
-            with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-                compile(raw_cell, self.compile.cell_name, "exec", ast.PyCF_ONLY_AST)  # type: ignore[attr-defined]
-                return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+            cell = raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+            if self.compile.is_python(cell):  # type: ignore[attr-defined]
+                return cell
         return str(super().transform_cell(raw_cell))  # type: ignore[no-untyped-call]
 
     def should_run_async(self, raw_cell: str, **more: Any) -> bool:
@@ -245,6 +261,10 @@ class Shell(InteractiveShell):
     def showsyntaxerror(self, *_: Any, **__: Any) -> None:
         """Send a syntax error like any other."""
         self.showtraceback()
+
+    def _format_exception_for_storage(self, *_: Any, **__: Any) -> list[str]:
+        """Keep no second account of an exception: IPython's takes longer than most notebooks."""
+        return []
 
     def enable_gui(self, gui: str | None = None) -> None:
         """Do nothing: `%matplotlib inline` asks for no window, and there is none."""

@@ -128,6 +128,35 @@ def test_tracebacks_are_short_plain_and_show_no_path_of_the_sandbox():
         assert not any(word in said for word in ("\x1b", "/inside", "/packages", "run_code"))
 
 
+def test_an_exception_is_described_once():
+    *_, last = run("1 / 0", "1 +", "import sys\nprint('stack_data' in sys.modules)")[0]
+    assert text(last) == "False\n"  # with which IPython makes its own account
+
+
+def test_plain_python_is_parsed_once_and_means_what_it_would_in_jupyter():
+    watch = """
+import sys
+parsed = []
+def hook(event, arguments):
+    if event == "compile" and isinstance(arguments[0], bytes):
+        parsed.append(arguments[1])
+sys.addaudithook(hook)
+"""
+    cells, _ = run(
+        watch,
+        "from __future__ import annotations\nx = 1",
+        "def f(a: Nowhere) -> None: ...\nprint(len(parsed), x)",
+        "get_ipython().run_cell('x = 2')",
+        "print(x)\n# the same text\nx",
+        "import ast\nclass Twice(ast.NodeTransformer):\n"
+        "    def visit_Constant(self, node):\n"
+        "        return ast.Constant(2 * node.value)\n"
+        "get_ipython().ast_transformers.append(Twice())",
+        "print(21)",
+    )
+    assert [text(cells[number]) for number in (2, 4, 6)] == ["2 1\n", "2\n", "42\n"]
+
+
 def test_figures_become_pictures_with_and_without_the_magic():
     (plain, magic), _ = run(
         "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('after')",
