@@ -11,7 +11,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -21,7 +21,7 @@ from grading.cores import Cores
 from grading.job import Ending, Limits, cell_name
 from grading.pace import Pace, PutOff
 from grading.protocol import Reader
-from grading.warm import Warm, WarmError
+from grading.warm import Fork, Warm, WarmError
 
 START_SECONDS = 300.0  # long, as no student's code runs yet: a busy machine is no failure
 # How long what is written is left to gather: each writing would wake the grader otherwise, which
@@ -45,9 +45,12 @@ class Confined:
 
     ``arguments`` follow Python's name; the pipe's file descriptor is added to them. ``given`` is
     what it reads from its standard input, and ``visible`` comes from `walls.view`. With a ``warm``
-    process Python is not started: a fork of that process goes into the sandbox. Leaving the
-    ``with`` block ends every process inside. Raises SandboxError where bubblewrap fails, and
-    WarmError where nothing can be forked.
+    process Python is not started: a fork of that process goes into the sandbox.
+
+    When it is made, it does nothing yet but what is the same for all: no student's code runs, and
+    nobody inside has read what is given. That begins with `going`. Leaving the ``with`` block ends
+    every process inside. Raises SandboxError where bubblewrap fails, and WarmError where nothing
+    can be forked.
     """
 
     def __init__(
@@ -60,15 +63,18 @@ class Confined:
     ) -> None:
         self._limits = limits
         self._errors = b""
-        self._born = time.monotonic()
+        self._born = 0.0
+        self._fork: Fork | None = None
+        # What the process inside gets, and is held here no longer than until it has it.
+        self._given_over = contextlib.ExitStack()
         self._started: float | None = None  # when the first cell was about to run
         self._leaving = contextlib.ExitStack()
         with contextlib.ExitStack() as on_failure:
             on_failure.enter_context(self._leaving)
             try:
+                self._leaving.callback(self._given_over.close)
                 self._guard = guards.memory_guard(limits.memory_bytes)
                 self._leaving.callback(self._guard.close)
-                self._core = self._leaving.enter_context(_CORES.one())
                 self._start(arguments, given, visible, warm)
             except WarmError:
                 raise
@@ -86,6 +92,24 @@ class Confined:
         traceback: TracebackType | None,
     ) -> None:
         self._leaving.close()
+
+    @contextlib.contextmanager
+    def going(self) -> Iterator[None]:
+        """Let it go, on a core of its own; at the end of the block every process inside is gone.
+
+        Raises SandboxError or WarmError where it cannot go.
+        """
+        with contextlib.ExitStack() as going:
+            core = going.enter_context(_CORES.one())
+            going.callback(self._end_all)
+            self._born = time.monotonic()
+            try:
+                self._let_go(core)
+            except WarmError:
+                raise
+            except OSError as error:
+                raise SandboxError(f"The sandbox did not start: {error}") from error
+            yield
 
     def follow(self, reader: Reader, pace: Pace | None = None) -> tuple[Ending, str]:
         """Hand what comes out to the reader until the end; give how it ended, and why in words.
@@ -121,15 +145,16 @@ class Confined:
     def _start(
         self, arguments: Sequence[str], given: bytes, visible: Sequence[str], warm: Warm | None
     ) -> None:
+        given_over = self._given_over
+        self._pipe, pipe = self._open_pipe(given_over)
+        self._stderr, stderr = self._open_pipe(given_over)
+        given_file = memory_file(given, given_over)
         with contextlib.ExitStack() as handed_over:
-            self._pipe, pipe = self._open_pipe(handed_over)
-            self._stderr, stderr = self._open_pipe(handed_over)
             info, info_end = self._open_pipe(handed_over)
             here, here_end = self._open_pipe(handed_over)
-            held, release = self._hold_back(handed_over)
+            held, self._release = self._hold_back(handed_over)
             stay, _ = self._hold_back(handed_over)
             seccomp = memory_file(walls.seccomp_filter(), handed_over)
-            given_file = memory_file(given, handed_over)
             user, limits = walls.fresh_user(), self._limits
             if warm is not None:
                 # For the program that stays; and the guard is to be first, as nobody hears of how a
@@ -149,9 +174,7 @@ class Confined:
                 stdin=given_file if warm is None else stay,
                 stdout=subprocess.DEVNULL if warm is None else here_end,
                 stderr=stderr,
-                pass_fds=_known(
-                    pipe, info_end, held, seccomp, warm.user_namespace if warm else None
-                ),
+                pass_fds=_known(warm.user_namespace if warm else pipe, info_end, held, seccomp),
                 env={},
                 cwd="/",
                 umask=0o022,  # bwrap makes folders that the user inside must be able to enter
@@ -170,23 +193,32 @@ class Confined:
                 raise SandboxError(self._why_not_started())
             # All processes inside live in a namespace of their own, which ends with its first one.
             self._leaving.callback(self._end_all)
-            with contextlib.suppress(ProcessLookupError):  # it ended: what it said is told later
-                os.sched_setaffinity(self._first, {self._core})  # all that it starts inherits it
-            # Only now may it go on: otherwise a short run could be over before it was looked at.
-            release.close()
-            if warm is not None:
-                self._wait_for(here)
-                about = {
-                    "core": self._core,
-                    "user": user,
-                    "limits": walls.process_limits(limits),
-                    "seccomp": walls.seccomp_filter().hex(),
-                }
-                with contextlib.closing(warm.fork(self._first_exit)) as fork:
-                    self._guard.take(fork.process)
-                    self._exit = self._open(os.pidfd_open(fork.process))
-                    self._roots = (self._first, fork.process)
-                    fork.enter(about, (pipe, stderr, given_file))
+            if warm is None:
+                given_over.close()
+                return
+            self._release.close()
+            self._wait_for(here)
+            self._fork = warm.fork(self._first_exit)
+            self._leaving.callback(self._fork.close)
+            self._guard.take(self._fork.process)
+            self._exit = self._open(os.pidfd_open(self._fork.process))
+            self._roots = (self._first, self._fork.process)
+            self._given = (pipe, stderr, given_file)
+            self._about = {
+                "user": user,
+                "limits": walls.process_limits(limits),
+                "seccomp": walls.seccomp_filter().hex(),
+            }
+
+    def _let_go(self, core: int) -> None:
+        with contextlib.suppress(ProcessLookupError):  # it ended: what it said is told later
+            os.sched_setaffinity(self._first, {core})  # all that it starts inherits it
+        if self._fork is None:
+            # Only now: otherwise a short run could be over before it was looked at.
+            self._release.close()
+        else:
+            self._fork.enter({**self._about, "core": core}, self._given)
+            self._given_over.close()
 
     def _wait_for(self, here: int) -> None:
         """Wait until a program stands behind all walls and says so."""

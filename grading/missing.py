@@ -119,7 +119,8 @@ def _try_walls(warm: Warm | None = None) -> list[Missing]:
     given = b"" if warm is None else json.dumps({"program": program}).encode()
     try:
         visible = walls.view((), _USUAL_LIMITS)
-        with Confined(["-c", program], given, visible, _USUAL_LIMITS, warm) as confined:
+        confined = Confined(["-c", program], given, visible, _USUAL_LIMITS, warm)
+        with confined, confined.going():
             said, errors = confined.said()
     except SandboxError as error:
         said, errors = "", str(error)

@@ -12,9 +12,12 @@ import contextlib
 import hashlib
 import json
 import platform
+import resource
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
+from threading import BoundedSemaphore
+from typing import get_args
 
 from grading import walls
 from grading.confined import Confined, SandboxError
@@ -31,6 +34,9 @@ __all__ = ["Sandbox", "SandboxError", "missing_walls"]
 
 _USUAL_LIMITS = Limits()
 _TURNS = Turns()
+_AHEAD = 2  # sandboxes of each kind for one that may go: they stand when its turn comes
+_FILES = 16  # are open here for each that stands, and
+_OWN_FILES = 256  # for all else
 _PATIENCE = 3  # warm processes that a sandbox may lose before it does without
 
 
@@ -63,6 +69,11 @@ class Sandbox:
         self._modules = tuple(modules)
         self._limits = limits
         self._at_once = at_once
+        kinds: tuple[Kind, ...] = get_args(Kind)
+        self._places = {
+            kind: BoundedSemaphore(_places(at_once)) if at_once else contextlib.nullcontext()
+            for kind in kinds
+        }
         self._imports = None if warm is None else tuple(dict.fromkeys(warm))
         self.why_cold = "" if warm is not None else "it was asked for"
         self._kept: Warm | None = None
@@ -101,15 +112,38 @@ class Sandbox:
         kind: Kind = "alone" if alone else "secret" if job.key else "shown"
         # Libraries read the number of threads when they are loaded: too early in a warm process.
         warm = None if cold or job.disturb is not None else self._warm()
-        with _TURNS.turn(kind, self._at_once):
+        while True:
+            try:
+                return self._go(given, warm, kind, reader, pace, begun)
+            except WarmError as error:
+                assert warm is not None
+                self._forget(warm, error)
+                warm = None
+
+    def _go(
+        self,
+        given: bytes,
+        warm: Warm | None,
+        kind: Kind,
+        reader: Reader,
+        pace: Pace | None,
+        begun: Callable[[], None],
+    ) -> Run:
+        """Put walls up before the run's turn, and take them down after it: neither computes much,
+        and the kernel has one wait for the other.
+        """
+        with (
+            self._places[kind],
+            self._confined(given, warm) as confined,
+            _TURNS.turn(kind, self._at_once),
+        ):
             begun()
-            with self._confined(given, warm) as confined:
+            with confined.going():
                 try:
-                    ended, reason = confined.follow(reader, pace)
+                    return reader.run(*confined.follow(reader, pace))
                 finally:
                     if pace is not None:
                         pace.note(confined.seconds)
-        return reader.run(ended, reason)
 
     def get_ready(self) -> str:
         """Start what runs are forked from; say why they will start cold, "" if they will not."""
@@ -132,17 +166,14 @@ class Sandbox:
     def _confined(self, given: bytes, warm: Warm | None) -> Confined:
         if NO_SANDBOX in self.taken:
             return Unwalled(given, self._modules, self._limits)
-        words = [walls.RUNNER]
-        if warm is not None:
-            try:
-                return Confined(words, given, self._visible, self._limits, warm)
-            except WarmError as error:
-                self._kept = None
-                SHARED.forget(warm)
-                self._failures += 1
-                if self._failures == _PATIENCE:
-                    self.why_cold = str(error)
-        return Confined(words, given, self._visible, self._limits)
+        return Confined([walls.RUNNER], given, self._visible, self._limits, warm)
+
+    def _forget(self, warm: Warm, error: WarmError) -> None:
+        self._kept = None
+        SHARED.forget(warm)
+        self._failures += 1
+        if self._failures == _PATIENCE:
+            self.why_cold = str(error)
 
     def digest(self) -> str:
         """Give a text that changes with Python, packages, modules, limits, or missing walls."""
@@ -170,6 +201,20 @@ def _check(job: Job, limits: Limits) -> None:
         raise ValueError(f"Every cell needs an id of its own; these came: {', '.join(ids)}")
     if flaw := files_flaw(job.files, limits):
         raise ValueError(flaw)
+
+
+def _places(at_once: int) -> int:
+    """Give how many sandboxes of a kind may stand, of which so many go.
+
+    Each takes files of this process, and there may be two kinds of them. The soft limit is often
+    1,024, for the sake of programs that use select(); it is raised as far as that is allowed.
+    """
+    needed = _OWN_FILES + 2 * _AHEAD * at_once * _FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(at_once, min(_AHEAD * at_once, (most - _OWN_FILES) // (2 * _FILES)))
 
 
 def _as_json(job: Job, limits: Limits) -> bytes:

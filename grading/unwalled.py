@@ -28,19 +28,18 @@ _LAST_SECONDS = 2.0  # for the first process, when all below it have ended
 # all have. Who runs below it is told as bwrap tells it, and waits as there.
 _FIRST = """
 import ctypes, os, sys
-info, held, pipe, core = map(int, sys.argv[1:5])
+info, held, pipe = map(int, sys.argv[1:4])
 prctl = ctypes.CDLL(None).prctl
 BECOME_PARENT, END_WITH_PARENT = 36, 1
 prctl(BECOME_PARENT, 1, 0, 0, 0)
 prctl(END_WITH_PARENT, 9, 0, 0, 0)
-os.sched_setaffinity(0, {core})
 runner = os.fork()
 if runner == 0:
     prctl(END_WITH_PARENT, 9, 0, 0, 0)
     os.close(info)
     os.read(held, 1)
     os.close(held)
-    os.execv(sys.argv[5], sys.argv[5:])
+    os.execv(sys.argv[4], sys.argv[4:])
 os.close(pipe)
 os.write(info, b'{"child-pid": %d}' % runner)
 os.close(info)
@@ -78,10 +77,10 @@ class Unwalled(Confined):
             self._pipe, pipe = self._open_pipe(handed_over)
             self._stderr, stderr = self._open_pipe(handed_over)
             info, info_end = self._open_pipe(handed_over)
-            held, release = self._hold_back(handed_over)
+            held, self._release = self._hold_back(handed_over)
             python = [str(walls.python()), "-I", "-S", "-B"]
             words = [*self._guard.prefix(), *walls.limited(_limits(self._limits)), *python]
-            words += ["-c", _FIRST, *map(str, (info_end, held, pipe, self._core))]
+            words += ["-c", _FIRST, *map(str, (info_end, held, pipe))]
             words += [*python, f"{root}{walls.RUNNER}", str(pipe)]
             self._process = subprocess.Popen(
                 words,
@@ -104,8 +103,12 @@ class Unwalled(Confined):
                 self._exit = self._open(os.pidfd_open(runner))
             except ProcessLookupError:
                 raise SandboxError(self._why_not_started()) from None
-            # Only now may it go on: otherwise a short run could be over before it was looked at.
-            release.close()
+            self._runner = runner
+
+    def _let_go(self, core: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(self._runner, {core})
+        super()._let_go(core)
 
     def _too_many(self, reader: Reader) -> tuple[Ending, str] | None:
         """End a run with too many processes: the kernel's limit counts all that this user runs."""

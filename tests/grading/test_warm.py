@@ -3,6 +3,9 @@
 import ast
 import errno
 import os
+import resource
+import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +13,9 @@ import nbformat
 import pytest
 
 from grading import guards, walls
+from grading import sandbox as sandbox_module
 from grading.assignment import load
+from grading.confined import Confined
 from grading.imports import imports_of
 from grading.job import Job, JobCell, Limits
 from grading.sandbox import Sandbox
@@ -163,9 +168,11 @@ def test_forks_that_flood_kill_or_hang_leave_it_and_others_alone(forking, proces
         honest = [pool.submit(printed, forking, "print('here')") for _ in range(3)]
         assert {each.result() for each in honest} == {"here\n"}
         runs = [each.result() for each in waiting]
-    # One that only prints may be stopped in its cell, before all of its run's time is over.
+    # One that only prints may be stopped in its cell, before all of its run's time is over; one
+    # that forks may find first that it can start no more.
     ends = [{run.ended, *(cell.state for cell in run.cells.values())} for run in runs]
-    assert "timed out" in ends[0] & ends[2], ends
+    assert ends[0] & {"timed out", "error"}, ends
+    assert "timed out" in ends[2], ends
     assert forking._kept is processes
     assert processes._process.poll() is None
 
@@ -181,6 +188,77 @@ def test_a_process_that_ended_is_replaced_and_the_run_is_made_cold():
     assert printed(sandbox, "print(2)") == "2\n"
     assert sandbox._kept is not first
     SHARED.forget(sandbox._kept)
+
+
+@pytest.fixture
+def standing(monkeypatch):
+    """The sandboxes that stand, in the order in which they were made."""
+    made = []
+
+    def make(self, *arguments):
+        start(self, *arguments)
+        made.append(self)
+
+    start = Confined.__init__
+    monkeypatch.setattr(Confined, "__init__", make)
+    return made
+
+
+def wait_until(true):
+    deadline = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_walls_stand_before_a_runs_turn_and_nothing_runs_behind_them(forking, standing):
+    sandbox = Sandbox(limits=SMALL, warm=["decimal", "nothing.of.that.name"], at_once=2)
+    begun = []
+    job = Job((JobCell("c0", "print('here')"),))
+
+    def run(number):
+        return sandbox.run(job, begun=lambda: begun.append(number))
+
+    with ThreadPoolExecutor(7) as pool:
+        with sandbox_module._TURNS.turn("secret"):
+            waiting = [pool.submit(run, number) for number in range(7)]
+            wait_until(lambda: len(standing) == 4)
+            time.sleep(0.3)
+            assert (len(standing), begun) == (4, [])
+            assert not any(guards.computed(each._fork.process) for each in standing)
+        ended = [each.result() for each in waiting]
+    assert {run.cells["c0"].outputs[0]["text"] for run in ended} == {"here\n"}
+    assert (len(standing), sorted(begun)) == (7, list(range(7)))
+
+
+def test_a_fork_that_ends_while_it_waits_for_its_turn_costs_one_cold_run(standing):
+    sandbox = Sandbox(limits=SMALL, warm=["fractions"])
+    assert sandbox.get_ready() == ""
+    standing.clear()  # one was tried
+    with ThreadPoolExecutor(1) as pool:
+        with sandbox_module._TURNS.turn("secret"):
+            waiting = pool.submit(sandbox.run, Job((JobCell("c0", "1 / 0"),)))
+            wait_until(lambda: standing)
+            os.kill(standing[0]._fork.process, signal.SIGKILL)
+            wait_until(lambda: not Path(f"/proc/{standing[0]._fork.process}").exists())
+        run = waiting.result()
+    assert (run.ended, run.cells["c0"].state) == ("finished", "error")
+    assert [each._fork is None for each in standing] == [False, True]
+
+
+def test_where_few_files_may_be_open_fewer_sandboxes_stand(monkeypatch):
+    changed = []
+    monkeypatch.setattr(resource, "setrlimit", lambda *arguments: changed.append(arguments))
+    for limits, places in (
+        ((1024, 4096), 120),
+        ((1024, resource.RLIM_INFINITY), 128),
+        ((1 << 20, 1 << 20), 128),
+        ((1024, 1024), 64),
+    ):
+        monkeypatch.setattr(resource, "getrlimit", lambda kind, limits=limits: limits)
+        assert sandbox_module._places(64) == places
+    kind = resource.RLIMIT_NOFILE
+    assert changed == [(kind, (4096, 4096)), (kind, (4352, resource.RLIM_INFINITY))]
 
 
 @pytest.mark.slow
