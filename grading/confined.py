@@ -21,6 +21,7 @@ from grading.cores import Cores
 from grading.job import Ending, Limits, cell_name
 from grading.pace import Pace, PutOff
 from grading.protocol import Reader
+from grading.runner import CLEARLY_LESS
 from grading.warm import Fork, Warm, WarmError
 
 START_SECONDS = 300.0  # long, as no student's code runs yet: a busy machine is no failure
@@ -29,6 +30,7 @@ START_SECONDS = 300.0  # long, as no student's code runs yet: a busy machine is 
 _REST_SECONDS = 0.004
 _PIPE_BYTES = 1 << 20  # so that nobody waits for the grader meanwhile
 _LOOK_SECONDS = 0.05  # how often memory, files and the clock are looked at
+_YOUNG_SECONDS = 1.0  # before which nobody asks how long it computed
 _ERROR_BYTES = 4000
 _CPU_SIGNAL = 128 + signal.SIGXCPU
 _CORES = Cores()
@@ -64,6 +66,7 @@ class Confined:
         self._limits = limits
         self._errors = b""
         self._born = 0.0
+        self._computed = self._computed_of = 0.0  # seconds, when it was last looked at
         self._fork: Fork | None = None
         # What the process inside gets, and is held here no longer than until it has it.
         self._given_over = contextlib.ExitStack()
@@ -126,6 +129,11 @@ class Confined:
     def seconds(self) -> float:
         """How long cells have been running."""
         return 0.0 if self._started is None else time.monotonic() - self._started
+
+    @property
+    def kept_waiting(self) -> bool:
+        """Whether it perhaps did not get to compute all the time; the kernel says so, not it."""
+        return self._computed <= CLEARLY_LESS * self._computed_of
 
     def said(self) -> tuple[str, str]:
         """Give what came out of the pipe, and out of standard error, once the process ended."""
@@ -337,8 +345,10 @@ class Confined:
             size = f"{self._limits.memory_bytes / (1 << 30):.3g} GB"
             return "out of memory", stopped(f"used more than {size} of memory", reader)
         # All of it shares one core, so it computed for no longer than it is there.
-        old = time.monotonic() - self._born > self._limits.cpu_seconds - 1
-        if old and guards.computed(*self._roots) > self._limits.cpu_seconds:
+        age = time.monotonic() - self._born
+        if age > _YOUNG_SECONDS:
+            self._computed, self._computed_of = guards.computed(*self._roots), age
+        if self._computed > self._limits.cpu_seconds:
             return self._computed_too_long(reader)
         return self._too_many(reader)
 

@@ -106,13 +106,15 @@ class CellRun:
 class Run:
     """What came out of one sandbox; ``reason`` is a sentence that a student can read.
 
-    What arrived before the end stands, whatever the end was.
+    What arrived before the end stands, whatever the end was. A run that was not ``kept_waiting``
+    computed all the time: what was too slow in it was so by itself.
     """
 
     messages: tuple[Message, ...]
     cells: Mapping[str, CellRun]
     ended: Ending
     reason: str = ""
+    kept_waiting: bool = True
 
 
 def cell_name(cell: str) -> str:

@@ -60,37 +60,35 @@ class InTurn:
         return self.sandbox.run(job, alone=alone, pace=self.pace, begun=self.begun)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Unhurried:
-    """A sandbox for one submission when nobody waits: each of its runs goes alone at once."""
+    """A sandbox for one submission that nobody waits for; ``begun`` as with `InTurn`."""
 
     sandbox: Sandbox
     begun: Callable[[], None] = _nothing
-    _last: tuple[Job, Run] | None = field(default=None, init=False)
 
     def run(self, job: Job, *, alone: bool = False) -> Run:
-        """Run a job as `Sandbox.run` does; a run that went alone is not made once more for that."""
-        if not (alone and self._last and self._last[0] is job):
-            self._last = job, self.sandbox.run(job, alone=True, begun=self.begun)
-        return self._last[1]
+        """Run a job as `Sandbox.run` does."""
+        return self.sandbox.run(job, alone=alone, begun=self.begun)
 
 
 def run_both(runs: Runs, released: Job, hidden: Job, rebuilt: Rebuilt) -> tuple[Run, Run]:
     """Run both jobs, and one once more, alone, where a busy machine may have stopped it.
 
-    A student's own cell that takes long is no such sign in run A; in run B it is one if run A
-    came through it. What broke off goes once more too: whoever killed it, it was perhaps not the
-    student. A student who ends the process gets the same again.
+    What computed all the time was not kept waiting by the machine. A student's own cell that takes
+    long is no sign of it in run A; in run B it is one if run A came through it. What broke off goes
+    once more too: whoever killed it, it was perhaps not the student. A student who ends the process
+    gets the same again.
     """
     run_a = runs.run(released)
     if run_a.ended in BROKEN_OFF:
         run_a = runs.run(released)
-    elif run_a.ended == "timed out" or _stopped(run_a) - _answers(rebuilt):
+    elif run_a.kept_waiting and (run_a.ended == "timed out" or _stopped(run_a) - _answers(rebuilt)):
         run_a = runs.run(released, alone=True)
     run_b = runs.run(hidden)
     if run_b.ended in BROKEN_OFF and run_a.ended not in BROKEN_OFF:
         run_b = runs.run(hidden)
-    elif run_a.ended != "timed out" and (
+    elif (run_b.kept_waiting and run_a.ended != "timed out") and (
         run_b.ended == "timed out" or _stopped(run_b) - _stopped(run_a)
     ):
         run_b = runs.run(hidden, alone=True)

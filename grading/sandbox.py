@@ -15,6 +15,7 @@ import platform
 import resource
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import get_args
@@ -140,7 +141,8 @@ class Sandbox:
             begun()
             with confined.going():
                 try:
-                    return reader.run(*confined.follow(reader, pace))
+                    run = reader.run(*confined.follow(reader, pace))
+                    return replace(run, kept_waiting=confined.kept_waiting)
                 finally:
                     if pace is not None:
                         pace.note(confined.seconds)

@@ -237,6 +237,23 @@ def test_what_a_busy_machine_stopped_is_run_once_more(course: Course, stopped):
     assert len(sandbox.jobs) == (4 if "ended" in stopped else 3)
 
 
+@pytest.mark.parametrize(
+    "stopped",
+    [
+        {"states": {"number-test": "timed out"}},
+        {"hidden_states": {"number-test": "timed out"}},
+        {"ended": "timed out"},
+    ],
+    ids=str,
+)
+def test_what_computed_all_the_time_is_not_run_once_more(course: Course, stopped):
+    submit(course, "an")
+    sandbox = ChosenSandbox(**stopped, kept_waiting=False)
+    runs = count_runs(sandbox)
+    assert graded(course, "an", sandbox).status is Status.ATTENTION
+    assert len(runs) == 2
+
+
 class Killed(ChosenSandbox):
     """Breaks off the first run of a job with nothing to show, as a kill from outside does."""
 

@@ -2,9 +2,11 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from grading import guards
 from grading.job import Job, JobCell, Limits
 from grading.pace import LEAST_SECONDS, TIMES_THE_MEDIAN, Pace, PutOff
 from grading.runs import InTurn, Unhurried
@@ -59,13 +61,32 @@ def test_where_all_take_long_only_the_first_ones_are_put_off(monkeypatch) -> Non
     assert ends == ["put off", "finished", "finished"]
 
 
-def test_one_that_is_not_hurried_goes_alone_and_once() -> None:
+def test_those_that_nobody_waits_for_go_side_by_side() -> None:
     unhurried = Unhurried(Sandbox(limits=Limits(seconds=60)))
-    job = Job((JobCell("c0", "print('here')"),))
-    run = unhurried.run(job)
-    assert run.ended == "finished"
-    assert unhurried.run(job, alone=True) is run
-    assert unhurried.run(job) is not run
+    job = Job((JobCell("c0", "import time\nprint(time.monotonic()); time.sleep(2)"),))
+    with ThreadPoolExecutor(2) as pool:
+        runs = list(pool.map(unhurried.run, [job, job]))
+    first, second = (float(run.cells["c0"].outputs[0]["text"]) for run in runs)
+    assert abs(first - second) < 2
+    assert unhurried.run(job, alone=True).ended == "finished"
+
+
+def test_what_sleeps_may_have_been_kept_waiting_and_what_computes_was_not(monkeypatch) -> None:
+    sandbox = Sandbox(limits=Limits(seconds=3, cell_seconds=3))
+    assert sandbox.run(Job((JobCell("c0", "import time; time.sleep(2)"),))).kept_waiting
+    assert sandbox.run(Job((JobCell("c0", "print('too short to say')"),))).kept_waiting
+    computes = Job((JobCell("c0", "while True: pass"),))
+    asked: list[float] = []
+
+    def computed(*roots: int) -> float:  # as the kernel would say where nothing else runs
+        begin.append(time.monotonic())
+        asked.append(kernel(*roots))
+        return begin[-1] - begin[0] + 1.0
+
+    kernel, begin = guards.computed, list[float]()
+    monkeypatch.setattr(guards, "computed", computed)
+    assert not sandbox.run(computes).kept_waiting
+    assert 0 < asked[0] < asked[-1] < 4
 
 
 def test_a_run_that_hangs_has_its_own_limit_where_that_is_shorter() -> None:
