@@ -143,8 +143,9 @@ class Run:
     """One run as its log tells it.
 
     ``waiting`` is how many submissions it set out to grade, None before it knows; ``doing`` holds
-    since when each submission is at work, or was when the run was killed. ``end`` is "ended",
-    "stopped" or, with no end in its log, "going on" or "killed".
+    since when each submission is at work, or was when the run was killed; ``put_off`` are those
+    that take long and are not graded yet. ``end`` is "ended", "stopped" or, with no end in its log,
+    "going on" or "killed".
     """
 
     begun: datetime
@@ -154,6 +155,7 @@ class Run:
     waiting: int | None = None
     working_since: datetime | None = None
     doing: dict[str, datetime] = field(default_factory=dict)
+    put_off: set[str] = field(default_factory=set)
     results: dict[str, Result] = field(default_factory=dict)
     done: int = 0
 
@@ -163,11 +165,17 @@ class Run:
         return self.end == "going on"
 
     def left(self, now: datetime) -> float | None:
-        """Return the seconds that the run will still take, None where nothing is known."""
+        """Return the seconds that the run will still take, None where nothing is known.
+
+        How long those take that were put off nobody knows; they are not among them.
+        """
         if not self.alive or self.waiting is None or self.working_since is None or not self.done:
             return None
+        others = self.waiting - self.done - len(self.put_off)
+        if self.put_off and others <= 0:
+            return None
         passed = (now - self.working_since).total_seconds()
-        return max(0.0, passed / self.done * (self.waiting - self.done))
+        return max(0.0, passed / self.done * others)
 
 
 def runs(course: Course, assignment: str) -> Iterator[Run]:
@@ -212,11 +220,13 @@ def _told(event: Any, run: Run | None) -> Run | None:
         run.doing[str(event["student"])] = when
     elif kind == PUT_OFF:
         run.doing.pop(str(event["student"]), None)
+        run.put_off.add(str(event["student"]))
     elif kind == DONE:
         reasons = tuple(str(reason) for reason in event["reasons"])
         student = str(event["student"])
         run.results[student] = Result(str(event["status"]), reasons)
         run.done += run.doing.pop(student, None) is not None
+        run.put_off.discard(student)
     elif kind in (ENDED, STOPPED):
         run.end = "ended" if kind == ENDED else "stopped"
         run.why = str(event.get("why", ""))

@@ -22,6 +22,7 @@ CHANGED = "changed since graded"
 OLD_VERSION = "graded by an older version of the assignment"
 SETTLED = "settled by a person"  # It needed attention, and somebody looked at all of it.
 GONE = "handed in no more"
+PUT_OFF = "It takes long, so it is graded when the others are."
 CUT_OFF = "The run that was at work on it was stopped. Grade again: nothing is lost."
 
 
@@ -104,6 +105,9 @@ def _follow_runs(course: Course, name: str, states: dict[str, State]) -> None:
             if student in states:
                 states[student] = replace(states[student], state=DOING, since=since, reasons=())
                 unsettled.discard(student)
+        for student in unsettled & run.put_off if run.alive else ():
+            states[student] = replace(states[student], reasons=(PUT_OFF,))
+            unsettled.discard(student)
         for student in unsettled & {*run.results, *run.doing}:
             state, result = states[student], run.results.get(student)
             if result is None:

@@ -86,7 +86,9 @@ def _run_text(last: Run, now: datetime) -> str:
     if last.waiting is None or last.working_since is None:
         return f"{begun} is going on: it makes ready, and runs the solution."
     left = last.left(now)
-    text = f"{duration(left)} left" if left is not None else "none has ended, so no time is known"
+    text = f"{duration(left)} left" if left is not None else "no time is known"
+    if last.put_off:
+        text += f", and what takes long goes last: {len(last.put_off)}"
     return f"{begun} is going on: {done} done, {len(last.doing)} at work; {text}."
 
 
@@ -133,6 +135,7 @@ def _as_data(
             "submissions": last.waiting,
             "done": last.done,
             "doing": len(last.doing) if last.alive else 0,
+            "put_off": len(last.put_off),
             "seconds_left": last.left(now),
         },
     }

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,7 +20,8 @@ from grading.commands.shared import FINE, LOOK
 from grading.course import Course
 from grading.grade import NOT_GRADED
 from grading.sandbox import SandboxError
-from grading.status import CUT_OFF, status
+from grading.status import CUT_OFF, PUT_OFF, status
+from grading.writer import Line
 from tests.grading.outcomes import RIGHT_B, ChosenSandbox, registered_course, set_secret, use
 from tests.grading.outcomes import replaced as changed_message
 from tests.grading.small_course import submit
@@ -236,6 +238,35 @@ def test_status_follows_a_run_that_goes_on(course: Course, monkeypatch, capsys):
     assert last(course).end == "ended"
     main(["status", "tiny"])
     assert "run" not in capsys.readouterr().out
+
+
+def test_status_tells_what_is_put_off_and_how_long_the_others_take(course: Course, capsys):
+    for student in ("an", "binh", "chi"):
+        submit(course, student)
+    line = Line("an", "not graded", None, 5.0)
+    with journal.opened(course, "tiny", "", {}) as log:
+        log.found(3, [])
+        for student in ("an", "binh"):
+            log.begun(student)
+        log.ended(line)
+        log.put_off("binh")
+        main(["status", "tiny"])
+        said = capsys.readouterr().out
+        assert f"binh  waiting\n    {PUT_OFF}\nchi  waiting\n" in said
+        assert "1 of 3 done, 0 at work; about " in said
+        assert " left, and what takes long goes last: 1.\n" in said
+        log.begun("chi")
+        log.ended(replace(line, student_id="chi"))
+        log.begun("binh")
+        main(["status", "tiny"])
+        said = capsys.readouterr().out
+        assert "binh  doing since " in said
+        assert "2 of 3 done, 1 at work; no time is known, and what takes long goes last: 1." in said
+        main(["status", "tiny", "--json"])
+        told = json.loads(capsys.readouterr().out)["last_run"]
+        assert (told["put_off"], told["seconds_left"]) == (1, None)
+        log.ended(replace(line, student_id="binh"))
+        assert last(course).put_off == set()
 
 
 def _grade_until_killed(root) -> None:
