@@ -207,7 +207,7 @@ class Confined:
             self._release.close()
             self._wait_for(here)
             self._fork = warm.fork(self._first_exit)
-            self._leaving.callback(self._fork.close)
+            given_over.callback(self._fork.close)
             self._guard.take(self._fork.process)
             self._exit = self._open(os.pidfd_open(self._fork.process))
             self._roots = (self._first, self._fork.process)
@@ -219,8 +219,9 @@ class Confined:
             }
 
     def _let_go(self, core: int) -> None:
-        with contextlib.suppress(ProcessLookupError):  # it ended: what it said is told later
-            os.sched_setaffinity(self._first, {core})  # all that it starts inherits it
+        for process in guards.descendants(self._first):
+            with contextlib.suppress(ProcessLookupError):  # it ended: what it said is told later
+                os.sched_setaffinity(process, {core})  # all that it starts inherits it
         if self._fork is None:
             # Only now: otherwise a short run could be over before it was looked at.
             self._release.close()

@@ -97,7 +97,9 @@ if status["Seccomp"].strip() != "2": flaws.append("system calls are not filtered
 if [name for _, name in socket.if_nameindex() if name != "lo"]: flaws.append("it has a network")
 if opens(socket.socket, socket.AF_VSOCK): flaws.append("it can call the host (AF_VSOCK)")
 if opens(os.memfd_create, "x"): flaws.append("forbidden system calls work")
-if len(os.sched_getaffinity(0)) != 1: flaws.append("it may use more than one core")
+processes = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+if len(set().union(*map(os.sched_getaffinity, processes))) != 1:
+    flaws.append("it may use more than one core")
 if opens(open, "/proc/loadavg"): flaws.append("it sees how busy the machine is")
 for folder in ("/", "/dev", "/usr/bin", "/inside/grading", "/packages"):
     if os.access(folder, os.W_OK): flaws.append(f"{folder} is writable")

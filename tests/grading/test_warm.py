@@ -60,6 +60,16 @@ print(child, os.strerror(ctypes.get_errno()))
     assert printed(forking, source) == f"-1 {os.strerror(errno.ENOSYS)}\n"
 
 
+def test_whatever_stands_behind_the_walls_has_the_runs_one_core(forking):
+    """A run may write into the memory of the program that stays there, and so compute as it."""
+    source = """
+import os
+processes = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+print(len(processes), len(set().union(*map(os.sched_getaffinity, processes))))
+"""
+    assert printed(forking, source) == "3 1\n"
+
+
 # What a process can be asked about itself. Names of namespaces differ between any two runs.
 ABOUT = r"""
 import os, re, resource, signal, sys
