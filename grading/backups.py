@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from grading.course import Course
-from grading.database import file_of
-from grading.gradebook import BUSY_SECONDS, GradebookError
+from grading.database import GradebookError, file_of
+from grading.patience import BUSY_SECONDS
 from grading.records import PRIVATE, private_folder
 
 KEPT = 10

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from grading import guards, walls
+from grading import guards, seccomp, walls
 from grading.cores import Cores
 from grading.job import Ending, Limits, cell_name
 from grading.pace import Pace, PutOff
@@ -162,7 +162,7 @@ class Confined:
             here, here_end = self._open_pipe(handed_over)
             held, self._release = self._hold_back(handed_over)
             stay, _ = self._hold_back(handed_over)
-            seccomp = memory_file(walls.seccomp_filter(), handed_over)
+            calls = memory_file(seccomp.call_filter(), handed_over)
             user, limits = walls.fresh_user(), self._limits
             if warm is not None:
                 # For the program that stays; and the guard is to be first, as nobody hears of how a
@@ -170,7 +170,7 @@ class Confined:
                 limits = dataclasses.replace(
                     limits, processes=limits.processes + 1, cpu_seconds=limits.cpu_seconds + 1
                 )
-            words = walls.command(visible, limits, user, info=info_end, hold=held, seccomp=seccomp)
+            words = walls.command(visible, limits, user, info=info_end, hold=held, seccomp=calls)
             if warm is None:
                 words += [str(walls.python()), "-I", "-S", "-B", *arguments, str(pipe)]
             else:
@@ -182,7 +182,7 @@ class Confined:
                 stdin=given_file if warm is None else stay,
                 stdout=subprocess.DEVNULL if warm is None else here_end,
                 stderr=stderr,
-                pass_fds=_known(warm.user_namespace if warm else pipe, info_end, held, seccomp),
+                pass_fds=_known(warm.user_namespace if warm else pipe, info_end, held, calls),
                 env={},
                 cwd="/",
                 umask=0o022,  # bwrap makes folders that the user inside must be able to enter
@@ -215,7 +215,7 @@ class Confined:
             self._about = {
                 "user": user,
                 "limits": walls.process_limits(limits),
-                "seccomp": walls.seccomp_filter().hex(),
+                "seccomp": seccomp.call_filter().hex(),
             }
 
     def _let_go(self, core: int) -> None:

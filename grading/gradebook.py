@@ -6,7 +6,6 @@ never touched.
 
 from __future__ import annotations
 
-import time
 import unicodedata
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
@@ -14,22 +13,18 @@ from typing import Any, TypeVar
 from grading.assignment import Assignment, Notebook
 from grading.course import Course
 from grading.database import GradebookError as GradebookError
-from grading.database import GradebookLost, file_of, reason, shown
+from grading.database import file_of
 from grading.grade import NotebookGrade, Outcome, Status
 from grading.late import LateError, LatePenalties
+from grading.patience import patiently, wait_when_busy
 from grading.plain import for_comment
 from grading.programs import use_own_programs
 
-BUSY_SECONDS = 60.0
-BUSY_MILLISECONDS = 30_000  # how long SQLite itself waits
 ID_LENGTH = 128  # nbgrader's column
 NO_RESPONSE = "No response."
 # A comment that starts so says who set the flag: the grader, which may clear it, or a person.
 FLAGGED_HERE = "Needs attention: "
 FLAGGED_BEFORE = "Needs attention as well: "
-
-# What PostgreSQL says where two wrote the same, or where it has no place for one more.
-_IN_THE_WAY = ("40001", "40P01", "23505", "53300", "55P03")
 
 _Result = TypeVar("_Result")
 
@@ -44,13 +39,13 @@ class GradebookWriter:
         from nbgrader.api import Gradebook  # type: ignore[import-untyped]
 
         self._address = course.database_url
-        self._gradebook: Any = _patiently(lambda: Gradebook(self._address), self._address)
+        self._gradebook: Any = patiently(lambda: Gradebook(self._address), self._address)
         self._session: Any = self._gradebook.db
         self._late_penalties = LatePenalties(course)
         engine = self._gradebook.engine
         if file_of(self._address):
             # Formgrader may write at any time; wait for it instead of failing after 5 seconds.
-            event.listen(engine, "connect", _wait_when_busy)
+            event.listen(engine, "connect", wait_when_busy)
         else:
             # What formgrader, or a grader on another machine, changes meanwhile is not written
             # over: the server refuses, and all is done again on what stands there then.
@@ -165,7 +160,7 @@ class GradebookWriter:
                 self._session.remove()
             return done
 
-        return _patiently(attempt, self._address, is_open=True)
+        return patiently(attempt, self._address, is_open=True)
 
     def _renew(self, submission: Any) -> None:
         """Set the penalties of one submission, all or none."""
@@ -367,60 +362,3 @@ def refuse_id(student_id: str) -> None:
 
 def _is_text(char: str) -> bool:
     return unicodedata.category(char) not in ("Cc", "Cs", "Zl", "Zp")
-
-
-def _patiently(action: Callable[[], _Result], address: str, *, is_open: bool = False) -> _Result:
-    """Do it, and again for a while if the gradebook is in use elsewhere or its server went away.
-
-    A server that is not there when the gradebook is opened is no accident, and not waited for.
-    """
-    from sqlalchemy.exc import ArgumentError, DBAPIError
-
-    end = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            return action()
-        except DBAPIError as error:
-            lost = file_of(address) is None and _is_lost(error)
-            if not (_is_busy(error) or (lost and is_open)):
-                raise _explained(error, address) from error
-            if time.monotonic() > end:
-                raise (_lost if lost else _explained)(error, address) from error
-            time.sleep(0.5)
-        except (ArgumentError, ModuleNotFoundError) as error:
-            raise GradebookError(
-                f"The gradebook {shown(address)} cannot be opened ({reason(error)})."
-            ) from None
-
-
-def _is_busy(error: Any) -> bool:
-    """Say whether another program was in the way; the next try may do."""
-    state = getattr(error.orig, "sqlstate", None)
-    return state in _IN_THE_WAY or (
-        state is None and any(word in str(error.orig).lower() for word in ("locked", "busy"))
-    )
-
-
-def _is_lost(error: Any) -> bool:
-    """Say whether the server went away, or shuts down, or starts."""
-    state = getattr(error.orig, "sqlstate", None)
-    return bool(error.connection_invalidated) or state is None or state[:3] in ("080", "57P")
-
-
-def _explained(error: Any, address: str) -> GradebookError:
-    return GradebookError(
-        f"The gradebook {shown(address)} cannot be used ({reason(error)}). If another program has "
-        "it open, close it; if nbgrader was upgraded, back the gradebook up and run: nbgrader db "
-        "upgrade. Then grade again: nothing is lost."
-    )
-
-
-def _lost(error: Any, address: str) -> GradebookError:
-    return GradebookLost(
-        f"The gradebook's server is gone ({shown(address)}: {reason(error)}). What was stored "
-        "stays. When it is back, the same command carries on."
-    )
-
-
-def _wait_when_busy(connection: Any, _: object) -> None:
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from grading import guards, walls
+from grading import guards, seccomp, walls
 from grading.confined import Confined, SandboxError
 from grading.job import Limits
 from grading.risks import NO_MEMORY_LIMIT, NO_SANDBOX, Missing
@@ -57,7 +57,7 @@ def _lacking() -> Iterator[Missing]:
             way_out = f"Install it: apt-get install {package}."
             risk = NO_SANDBOX if tool == "bwrap" else None
             yield Missing(f"The program {tool} is missing.", way_out, risk)
-    if not walls.architecture_is_known():
+    if not seccomp.architecture_is_known():
         yield Missing(
             f"For this processor ({platform.machine()}) there is no list of forbidden system "
             "calls, so the sandbox would leak.",

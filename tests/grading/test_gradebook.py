@@ -13,6 +13,7 @@ import pytest
 from nbgrader.api import Gradebook
 
 from grading import gradebook as gradebook_module
+from grading import patience
 from grading.assignment import load
 from grading.course import Course
 from grading.gradebook import GradebookError, GradebookWriter, checksums, refuse_id
@@ -252,8 +253,8 @@ def test_it_waits_while_another_program_writes(course: Course):
 
 
 def test_it_gives_up_with_a_way_out(course: Course, monkeypatch):
-    monkeypatch.setattr(gradebook_module, "BUSY_SECONDS", 0.0)
-    monkeypatch.setattr(gradebook_module, "BUSY_MILLISECONDS", 10)
+    monkeypatch.setattr(patience, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(patience, "BUSY_MILLISECONDS", 10)
     blocker = sqlite3.connect(course.root / "gradebook.db")
     outcome = graded(course, "an")
     with GradebookWriter(course) as writer:

@@ -11,6 +11,7 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from grading import gradebook as gradebook_module
+from grading import patience
 from grading.autograde import autograde
 from grading.course import Course
 from grading.database import GradebookError, GradebookLost
@@ -145,7 +146,7 @@ def test_a_server_that_is_gone_ends_the_run_and_the_next_ends_the_same(
     course: Course, server: Postgres, monkeypatch
 ):
     use(monkeypatch, ChosenSandbox())
-    monkeypatch.setattr(gradebook_module, "BUSY_SECONDS", 1.0)
+    monkeypatch.setattr(patience, "BUSY_SECONDS", 1.0)
     run(course)
     wanted = stored(course)
     with Gradebook(course.database_url) as book:

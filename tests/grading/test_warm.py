@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from grading import guards, walls
+from grading import guards, seccomp, walls
 from grading import sandbox as sandbox_module
 from grading.assignment import load
 from grading.confined import Confined
@@ -288,7 +288,7 @@ def test_what_cannot_be_forked_is_run_cold_and_says_why(tmp_path, monkeypatch):
 def test_a_fork_without_a_wall_runs_no_students_code(monkeypatch):
     missing = b"\x06\x00\x00\x00\x00\x00\xff\x7f"  # a filter that lets every call through
     sandbox = Sandbox(limits=SMALL, warm=["graphlib"])
-    monkeypatch.setattr(walls, "seccomp_filter", lambda: missing)
+    monkeypatch.setattr(seccomp, "call_filter", lambda: missing)
     assert "forbidden system calls work" in sandbox.get_ready()
     assert sandbox._warm() is None
 
