@@ -11,9 +11,9 @@ submissions among them, and counts:
   anything that a student gets back;
 - batches stopped: submissions without an outcome, or with one that is not the attack's.
 
-All but the number of attacks must be 0, else the command fails. It does so cold, where each run of
-a submission starts Python anew, and warm, where it is forked from a process that is kept ready; and
-run by root it does both once more as an ordinary user.
+All but the number of attacks must be 0, else the command fails, and says whose doing it is. It does
+so cold, where each run of a submission starts Python anew, and warm, where it is forked from a
+process that is kept ready; and run by root it does both once more as an ordinary user.
 
 --attack NAME chooses attacks; may be given again, as may --mode. All of them take long: some end
 only when their time is up, and are then tried once more alone.
@@ -30,7 +30,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Set
 from pathlib import Path
 
 from benchmarks.report import Report
@@ -46,7 +47,7 @@ from tests.grading.returned import (
     texts_for_students,
     what_they_wrote,
 )
-from tests.grading.submissions import Batch, grade_batch, marks_in_gradebook
+from tests.grading.submissions import grade_batch, marks_in_gradebook
 from tests.grading.without_root import (
     NOBODY,
     REPOSITORY,
@@ -57,6 +58,14 @@ from tests.grading.without_root import (
 )
 
 HONEST = ("right", "wrong")
+GAINS = (
+    "marks gained",
+    "grades moved",
+    "files changed",
+    "walls passed",
+    "secrets read",
+    "batches stopped",
+)
 MODES = ("cold", "warm")
 KEPT = ("solutions", "exercises", "submitted")
 
@@ -77,17 +86,10 @@ def digests(root: Path) -> dict[str, str]:
     }
 
 
-def told(batch: Batch, pages: Mapping[str, str], cases: Iterable[Case]) -> int:
-    """Count the secrets in what each student gets back."""
-    hidden = hidden_lines() | hidden_names()
-    hidden.add(Path(os.environ["MHA_COURSE_SECRET"]).read_text("utf-8").strip())
-    solution = solution_lines()
-    count = 0
-    for case in cases:
-        page, own = pages[case.student], what_they_wrote(batch, case)
-        count += sum(line in page for line in hidden)
-        count += sum(line in page and line not in own for line in solution)
-    return count
+def told(page: str, own: str, hidden: Set[str], solution: Set[str]) -> int:
+    """Count the secrets on what a student gets back, who may have written the solution."""
+    count = sum(line in page for line in hidden)
+    return count + sum(line in page and line not in own for line in solution)
 
 
 def measure(names: Iterable[str], mode: str) -> dict[str, float]:
@@ -112,27 +114,30 @@ def measure(names: Iterable[str], mode: str) -> dict[str, float]:
         )
         after = digests(root)
         marks = marks_in_gradebook(batch.course)
-        gained, moved, stopped = 0.0, 0, 0
+        found: defaultdict[tuple[str, str], float] = defaultdict(float)
         for case in [*honest, *chosen]:
             line = batch.lines.get(case.student)
             if line is None or line.status not in case.statuses or case.student not in marks:
-                stopped += 1
+                found["batches stopped", case.student] += 1
                 continue
             cells = marks[case.student].cells
             got = {cell: cells.get(cell) or 0.0 for cell in case.marks}
-            gained += sum(max(0.0, got[cell] - most) for cell, most in case.marks.items())
-            gained += cells.get(HAND_GRADED) or 0.0
-            moved += case in honest and got != case.marks
-        pages = texts_for_students(batch)
-        return {
-            "attacks tried": len(chosen),
-            "marks gained": gained,
-            "grades moved": moved,
-            "files changed": len(before.items() ^ after.items()),
-            "walls passed": sum(PASSED in pages[case.student] for case in chosen),
-            "secrets read": told(batch, pages, chosen),
-            "batches stopped": stopped,
-        }
+            gained = sum(max(0.0, got[cell] - most) for cell, most in case.marks.items())
+            found["marks gained", case.student] += gained + (cells.get(HAND_GRADED) or 0.0)
+            found["grades moved", case.student] += case in honest and got != case.marks
+        hidden = hidden_lines() | hidden_names() | {secret.read_text("utf-8").strip()}
+        pages, solution = texts_for_students(batch), solution_lines()
+        for case in chosen:
+            page, own = pages[case.student], what_they_wrote(batch, case)
+            found["walls passed", case.student] += PASSED in page
+            found["secrets read", case.student] += told(page, own, hidden, solution)
+        for path, _ in before.items() ^ after.items():
+            found["files changed", path] = 1
+        for (what, whose), count in found.items():
+            if count:
+                print(f"{what}: {count:g}, by or of {whose}", file=sys.stderr)
+        sums = {what: sum(n for (each, _), n in found.items() if each == what) for what in GAINS}
+        return {"attacks tried": len(chosen), **sums}
 
 
 def measure_as_user(names: Iterable[str], mode: str) -> dict[str, float]:

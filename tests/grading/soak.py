@@ -316,7 +316,7 @@ def disturb(
         if process.poll() is not None:
             process = start_grading(course, prepared.log)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(dice.uniform(0.2, max(1.0, 0.8 * prepared.seconds)))
+            process.wait(dice.uniform(0.2, max(1.0, 2 * prepared.seconds / strokes)))
         if process.poll() is not None:
             say("  came to its end before anything happened")
             continue

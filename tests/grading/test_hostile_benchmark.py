@@ -80,3 +80,15 @@ def test_two_attacks_gain_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     zeros = "attacks tried 2, " + ", ".join(f"{name} 0" for name in list(NOTHING)[1:])
     for mode in hostile.MODES:
         assert f"as an ordinary user, {mode}: {zeros}" in said
+
+
+@pytest.mark.slow
+def test_no_attack_on_the_host_gets_through_a_wall(capsys: pytest.CaptureFixture[str]) -> None:
+    """Other walls hold an ordinary user's sandbox than root's."""
+    attacks = hostile.attacks()
+    names = [name for name in attacks if attacks[name].make.__module__.endswith(".host")]
+    hostile.main(["--mode", "warm", *(word for name in names for word in ("--attack", name))])
+    said = capsys.readouterr().out
+    assert len(names) >= 9
+    assert said.count(f"attacks tried {len(names)}, marks gained 0") == said.count("walls passed 0")
+    assert "as an ordinary user, warm" in said

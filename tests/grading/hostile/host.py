@@ -78,11 +78,12 @@ def writes_wherever_it_can(work: Work) -> None:
                     through("wrote " + folder)
                 except OSError:
                     pass
+        # A lower number would have the machine end others before it when memory is short.
         for name in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname",
-                     "/proc/sysrq-trigger", "/proc/1/mem", "/proc/1/oom_score_adj"):
+                     "/proc/sysrq-trigger", "/proc/self/oom_score_adj", "/proc/1/oom_score_adj"):
             try:
                 with open(name, "wb") as file:
-                    file.write(b"0")
+                    file.write(b"-999")
                     file.flush()
                 through("wrote " + name)
             except OSError:
