@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from functools import partial
+from threading import Event
 
 from grading import in_part, journal, records, risks
 from grading.assignment import Assignment, AssignmentError, load
@@ -29,7 +30,7 @@ from grading.gradebook import GradebookError, GradebookWriter
 from grading.imports import imports_of
 from grading.journal import Journal
 from grading.misplaced import misplaced
-from grading.pace import Pace, PutOff
+from grading.pace import Pace, PutOff, Shown
 from grading.plain import one_line, printable
 from grading.reference import Reference, references_of, secret_key
 from grading.release import register
@@ -117,8 +118,8 @@ def autograde(
         for risk in sorted(sandbox.taken):
             stack.callback(progress, risks.reminder(risk))
         stack.enter_context(records.locked(course, progress))
-        log = stack.enter_context(journal.opened(course, name, assignment.digest, options))
         submissions = _chosen(course, assignment, student_id)
+        log = stack.enter_context(journal.opened(course, name, assignment.digest, options))
         for ignored in misplaced(course, assignment.name):
             progress(ignored)
         gradebook = stack.enter_context(GradebookWriter(course))
@@ -156,13 +157,18 @@ def autograde(
                     raise ValueError("; ".join(own.flaws)) from own
                 return own, found[0]
 
-            pace = Pace()
+            pace, stopping = Pace(), Event()
 
-            def work(submission: Submission, hurry: bool) -> Outcome:
+            def work(submission: Submission, hurry: bool, before: Shown | None) -> Outcome:
                 own, whole = prepare(submission)
-                begun = partial(log.begun, submission.student_id)
+                begun = partial(begin, submission.student_id)
                 runs = InTurn(sandbox, pace, begun) if hurry else Unhurried(sandbox, begun)
-                return grade(assignment, own, whole, runs, key_of_seeds)
+                return grade(assignment, own, whole, runs, key_of_seeds, before)
+
+            def begin(student_id: str) -> None:
+                if stopping.is_set():
+                    raise PutOff  # to another run of the command
+                log.begun(student_id)
 
             crew: Crew
             if connection is None:
@@ -172,7 +178,7 @@ def autograde(
                 batch = Batch(assignment, key_of_seeds, own_kit(), packages, cold=cold)
                 crew = ClusterCrew(connection, batch, prepare, log.begun)
             slowest = RUNS * assignment.limits.seconds * len(assignment.notebooks)
-            lines += _run(waiting, crew, writer, log, pace, slowest, progress)
+            lines += _run(waiting, crew, writer, log, pace, stopping, slowest, progress)
     return sorted(lines, key=lambda line: line.student_id)
 
 
@@ -202,6 +208,7 @@ def _run(
     writer: Writer,
     log: Journal,
     pace: Pace,
+    stopping: Event,
     slowest: float,
     progress: Callable[[str], None],
 ) -> list[Line]:
@@ -214,6 +221,7 @@ def _run(
     begin = time.monotonic()
     coming: dict[Future[Outcome], Submission] = {}
     todo, put_off, hurry = deque(waiting), deque[Submission](), True
+    before: dict[str, Shown | None] = {}
     with crew:
         try:
             while todo or coming or put_off:
@@ -222,13 +230,15 @@ def _run(
                 pace.nobody_waits = len(todo) + len(coming) <= 1
                 while todo and len(coming) < crew.ahead:
                     submission = todo.popleft()
-                    coming[crew.submit(submission, hurry=hurry)] = submission
+                    known = before.pop(submission.student_id, None)
+                    coming[crew.submit(submission, hurry=hurry, before=known)] = submission
                 done, _ = wait(coming, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 crew.look()
                 for future in done:
                     submission = coming.pop(future)
-                    if isinstance(future.exception(), PutOff):
+                    if isinstance(late_one := future.exception(), PutOff):
                         put_off.append(submission)
+                        before[submission.student_id] = late_one.shown
                         log.put_off(submission.student_id)
                         name = printable(submission.student_id)
                         progress(f"{name}: takes long, and is put off until the others are graded")
@@ -244,6 +254,7 @@ def _run(
                         text += f", and for {late} put off up to {slowest:g} s each"
                     progress(text)
         except KeyboardInterrupt:
+            stopping.set()
             progress(
                 f"Stopped: {len(lines)} of {len(waiting)} are graded and stored. Waiting for the "
                 "sandboxes that still run; the same command carries on from here."

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from grading.cluster_worker import Batch, Failed, own_kit
 from grading.grade import Outcome, given_up
-from grading.pace import PutOff
+from grading.pace import PutOff, Shown
 from grading.plain import one_line
 from grading.reference import Reference
 from grading.submission import Submission
@@ -198,10 +198,12 @@ class ClusterCrew:
         """How many may be submitted before the first of them has come back."""
         return max(LEAST_AHEAD, 3 * self.size)
 
-    def submit(self, submission: Submission, *, hurry: bool) -> Future[Outcome]:
+    def submit(
+        self, submission: Submission, *, hurry: bool, before: Shown | None
+    ) -> Future[Outcome]:
         """Send one to whichever worker is free first."""
         coming: Future[Outcome] = Future()
-        self._send(submission, coming, hurry=hurry, alone=False)
+        self._send(submission, coming, before, hurry=hurry, alone=False)
         return coming
 
     def look(self) -> None:
@@ -225,15 +227,21 @@ class ClusterCrew:
         with self._lock:
             suspect = self._suspects.pop(0) if self._suspects and not self._going else None
         if suspect is not None:
-            self._send(*suspect, hurry=False, alone=True)
+            self._send(*suspect, None, hurry=False, alone=True)
 
     def _send(
-        self, submission: Submission, coming: Future[Outcome], *, hurry: bool, alone: bool
+        self,
+        submission: Submission,
+        coming: Future[Outcome],
+        before: Shown | None,
+        *,
+        hurry: bool,
+        alone: bool,
     ) -> None:
         try:
             self._begun(submission.student_id)
             references, whole = self._prepare(submission)
-            work = pickle.dumps((references, whole))
+            work = pickle.dumps((references, whole, before))
             name = f"grade-{uuid.uuid4().hex}"
             call = _call("grade_there", self._packed, work, hurry)
             sent = self._executor.submit(*call, key=name)

@@ -25,7 +25,7 @@ from grading import walls
 from grading.assignment import Assignment
 from grading.grade import Outcome, grade
 from grading.imports import imports_of
-from grading.pace import Pace, PutOff
+from grading.pace import Pace, PutOff, Shown
 from grading.reference import Reference
 from grading.runs import InTurn, Unhurried
 from grading.sandbox import Sandbox, missing_walls
@@ -145,15 +145,16 @@ class Failed:
 def grade_there(packed_batch: bytes, work: bytes, hurry: bool) -> bytes:
     """Grade one submission of a packed batch on this worker; give a pickled Outcome or Failed.
 
-    In a ``hurry`` it may be a PutOff. ``work`` are the pickled references and submission. All
-    travels as plain bytes, errors too: Dask waits for ever for what it cannot pickle on one side
-    or read on the other.
+    In a ``hurry`` it may be a PutOff. ``work`` are the pickled references, the submission, and what
+    came of it before. All travels as plain bytes, errors too: Dask waits for ever for what it
+    cannot pickle on one side or read on the other.
     """
     try:
         batch = _unpacked(packed_batch)
         references: Mapping[str, Reference]
         submission: Submission
-        references, submission = pickle.loads(work)
+        before: Shown | None
+        references, submission, before = pickle.loads(work)
         came: Outcome | Failed | PutOff
         if flaws := unfit(asdict(batch.kit)):
             came = Failed(f"{socket.gethostname()}: {' '.join(flaws)}", unfit=True)
@@ -162,7 +163,7 @@ def grade_there(packed_batch: bytes, work: bytes, hurry: bool) -> bytes:
             warm = None if batch.cold else imports_of(batch.assignment)
             sandbox = Sandbox(modules=modules, limits=batch.assignment.limits, warm=warm)
             runs = InTurn(sandbox, _pace(packed_batch)) if hurry else Unhurried(sandbox)
-            came = grade(batch.assignment, references, submission, runs, batch.key)
+            came = grade(batch.assignment, references, submission, runs, batch.key, before)
         return pickle.dumps(came)
     except PutOff as put_off:
         return pickle.dumps(put_off)

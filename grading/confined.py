@@ -117,10 +117,12 @@ class Confined:
     def follow(self, reader: Reader, pace: Pace | None = None) -> tuple[Ending, str]:
         """Hand what comes out to the reader until the end; give how it ended, and why in words.
 
-        Raises SandboxError when nothing was said before the first cell: that is not the
-        student's doing. Raises PutOff when it takes longer than its ``pace``.
+        Raises SandboxError, and WarmError for a fork, when nothing was said before the first cell:
+        that is not the student's doing. Raises PutOff when it takes longer than its ``pace``.
         """
         ended, reason = self._listen(reader, pace)
+        if not reader.started and self._fork is not None:
+            raise WarmError(self._why_not_started())
         if not reader.started:
             raise SandboxError(self._why_not_started())
         return ended, reason
@@ -356,6 +358,11 @@ class Confined:
     def _too_many(self, reader: Reader) -> tuple[Ending, str] | None:
         if guards.too_many_files(self._first, walls.WRITABLE):
             return "died", stopped(f"made more than {guards.MAX_FILES} files", reader)
+        # An ordinary user's first process belongs to the run, which can compute in its memory, and
+        # no limit holds that. It and the program that stays are no student's.
+        most = self._limits.processes
+        if sum(1 for _ in guards.descendants(*self._roots)) > most + 2:
+            return "died", stopped(f"started more than {most} processes", reader)
         return None
 
     def _computed_too_long(self, reader: Reader) -> tuple[Ending, str]:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Protocol
 
 from grading.grade import Outcome
+from grading.pace import Shown
 from grading.submission import Submission
 
 
@@ -31,8 +32,13 @@ class Crew(Protocol):
     def ahead(self) -> int:
         """How many may be submitted before the first of them has come back."""
 
-    def submit(self, submission: Submission, *, hurry: bool) -> Future[Outcome]:
-        """Have one graded, soon; in a hurry it may raise PutOff, so that others go first."""
+    def submit(
+        self, submission: Submission, *, hurry: bool, before: Shown | None
+    ) -> Future[Outcome]:
+        """Have one graded, soon; in a hurry it may raise PutOff, so that others go first.
+
+        ``before`` is what came of it before it was put off.
+        """
 
     def look(self) -> None:
         """See to it that work goes on; it is called every second or so.
@@ -52,7 +58,9 @@ class Here:
     ``size`` is how many runs go at a time, which the sandbox sees to.
     """
 
-    def __init__(self, size: int, work: Callable[[Submission, bool], Outcome]) -> None:
+    def __init__(
+        self, size: int, work: Callable[[Submission, bool, Shown | None], Outcome]
+    ) -> None:
         self.size = size
         self.ahead = (THREADS + 1) * size
         self._work = work
@@ -69,9 +77,11 @@ class Here:
     ) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def submit(self, submission: Submission, *, hurry: bool) -> Future[Outcome]:
+    def submit(
+        self, submission: Submission, *, hurry: bool, before: Shown | None
+    ) -> Future[Outcome]:
         """Have one graded by the next free thread."""
-        return self._pool.submit(self._work, submission, hurry)
+        return self._pool.submit(self._work, submission, hurry, before)
 
     def look(self) -> None:
         """Do nothing: threads do not get lost."""

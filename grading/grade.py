@@ -7,22 +7,23 @@ the check's own test cell, and equals the instructor's.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import TypeVar
 
 from grading import forbidden
 from grading.assignment import Assignment, Check, Notebook
 from grading.compare import compare
 from grading.draws import drawn
 from grading.job import Job, Run
-from grading.pace import PutOff
+from grading.pace import PutOff, Shown
 from grading.plain import one_line
 from grading.rebuild import Rebuilt, RebuiltCell, jobs, rebuild
 from grading.received import received_text
 from grading.reference import Reference, received
-from grading.runs import Findings, Runs, find_stops, run_both
+from grading.runs import Findings, Runs, find_stops, run_hidden, run_shown
 from grading.sandbox import SandboxError
 from grading.submission import Submission
 from grading.tasks import places
@@ -38,6 +39,9 @@ NOT_IN_GENERAL = "right for this input; it earns points when it is right for oth
 # What stands in place of a status where nothing was graded in this run.
 ALREADY = "already graded"
 NOT_GRADED = "not graded"
+
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
 
 
 class Status(StrEnum):
@@ -79,6 +83,16 @@ class NotebookGrade:
     rebuilt: Rebuilt
     run: Run | None
     cells: Mapping[str, CellGrade]
+
+
+@dataclass(frozen=True)
+class _Half:
+    """A notebook of which people see ``run``, and whose ``hidden`` tests are still to be run."""
+
+    notebook: Notebook
+    rebuilt: Rebuilt
+    run: Run
+    hidden: Job
 
 
 @dataclass(frozen=True)
@@ -138,10 +152,12 @@ def grade(
     submission: Submission,
     runs: Runs,
     key: str,
+    before: Shown | None = None,
 ) -> Outcome:
     """Grade one submission by the references of its student's own draws.
 
     ``key`` is the assignment's own, made from the course's secret, for the hidden tests' seeds.
+    ``before`` is what came of it before it was put off.
 
     Whatever the student did, the result is an Outcome; what the grader itself cannot do becomes
     one that needs attention.
@@ -151,26 +167,33 @@ def grade(
         PutOff: It takes so long that others go first.
     """
     found = Findings(list(submission.problems), list(submission.warnings))
-    notebooks = []
     files = {**assignment.files, **submission.files}
     draws = drawn(assignment, submission.student_id)
-    for notebook in assignment.notebooks:
-        try:
-            rebuilt = rebuild(notebook, submission.notebooks.get(notebook.id))
-            both = jobs(rebuilt, files, key, notebook.checks, draws)
-            graded = _grade_notebook(
-                assignment, notebook, references[notebook.id], rebuilt, both, runs, found
-            )
-        except (SandboxError, PutOff):
-            raise
-        except Exception as error:  # A hole in the grader must not stop the others.
-            found.problems.append(
-                f"The grader itself failed on notebook {notebook.id} ({type(error).__name__}). "
-                "This is not your fault; a person will look at it."
-            )
-            found.details.append(traceback.format_exc())
-            graded = _ungraded(notebook)
-        notebooks.append(graded)
+    kept = before is not None and before.digest == submission.digest
+    shown = dict(before.runs) if before is not None and kept else {}
+
+    def run_a(notebook: Notebook) -> _Half:
+        rebuilt = rebuild(notebook, submission.notebooks.get(notebook.id))
+        released, hidden = jobs(rebuilt, files, key, notebook.checks, draws)
+        _note_uses(assignment, notebook, rebuilt, found)
+        if notebook.id not in shown:
+            shown[notebook.id] = run_shown(runs, released, rebuilt)
+        return _Half(notebook, rebuilt, shown[notebook.id], hidden)
+
+    def run_b(half: _Half) -> NotebookGrade:
+        run = run_hidden(runs, half.hidden, half.run)
+        return _grade_notebook(assignment, references[half.notebook.id], half, run, found)
+
+    try:
+        # All runs that people see go first, of whichever notebook: see `Shown`.
+        halves = [_held(notebook, found, run_a, notebook) for notebook in assignment.notebooks]
+        notebooks = [
+            (_held(half.notebook, found, run_b, half) if half else None) or _ungraded(notebook)
+            for notebook, half in zip(assignment.notebooks, halves, strict=True)
+        ]
+    except PutOff as put_off:
+        put_off.shown = Shown(submission.digest, shown)
+        raise
     status = Status.ATTENTION if found.problems else Status.GRADED
     if status is Status.GRADED and found.warnings:
         status = Status.WARNINGS
@@ -184,6 +207,23 @@ def grade(
         digest=submission.digest,
         details="\n".join(found.details),
     )
+
+
+def _held(
+    notebook: Notebook, found: Findings, step: Callable[[_Given], _Made], given: _Given
+) -> _Made | None:
+    """Take a step of grading a notebook; None where the grader failed, which must stop no other."""
+    try:
+        return step(given)
+    except (SandboxError, PutOff):
+        raise
+    except Exception as error:
+        found.problems.append(
+            f"The grader itself failed on notebook {notebook.id} ({type(error).__name__}). "
+            "This is not your fault; a person will look at it."
+        )
+        found.details.append(traceback.format_exc())
+        return None
 
 
 def given_up(assignment: Assignment, submission: Submission, details: str) -> Outcome:
@@ -242,15 +282,10 @@ def _some(reasons: Iterable[str]) -> tuple[str, ...]:
     return (*texts[: MAX_REASONS - 1], f"... and {len(texts) - MAX_REASONS + 1} more.")
 
 
-def _grade_notebook(
-    assignment: Assignment,
-    notebook: Notebook,
-    reference: Reference,
-    rebuilt: Rebuilt,
-    both: tuple[Job, Job],
-    runs: Runs,
-    found: Findings,
-) -> NotebookGrade:
+def _note_uses(
+    assignment: Assignment, notebook: Notebook, rebuilt: Rebuilt, found: Findings
+) -> None:
+    """Note what rebuilding met, and the student's uses of what the exercise does not allow."""
     found.problems.extend(rebuilt.problems)
     found.warnings.extend(rebuilt.warnings)
     named = places(notebook, rebuilt)
@@ -258,7 +293,12 @@ def _grade_notebook(
         _forbidden(use, named[use.cell])
         for use in forbidden.find(_students_code(rebuilt), assignment.forbidden_names)
     )
-    run_a, run_b = run_both(runs, *both, rebuilt)
+
+
+def _grade_notebook(
+    assignment: Assignment, reference: Reference, half: _Half, run_b: Run, found: Findings
+) -> NotebookGrade:
+    notebook, rebuilt, run_a = half.notebook, half.rebuilt, half.run
     find_stops(notebook, rebuilt, run_a, run_b, assignment.limits.cell_seconds, found)
     results = judge(notebook, reference, run_a, run_b)
     cells = {}

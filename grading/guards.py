@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+_NAME = "mha-grading"
 MAX_FILES = 20_000  # on one writable mount: an empty file costs no space there, but memory
 
 
@@ -47,7 +49,7 @@ class CgroupGuard:
     """A memory cgroup of its own below ``parent``, of version 1 or 2."""
 
     def __init__(self, parent: Path, limit: int) -> None:
-        self._folder = parent / f"mha-grading-{uuid.uuid4().hex}"
+        self._folder = parent / f"{_NAME}-{_life(os.getpid())}-{uuid.uuid4().hex}"
         self._folder.mkdir()
         try:
             self._set(limit)
@@ -150,8 +152,40 @@ def cgroup_parent() -> Path | None:
         except OSError:
             continue
         guard.close()
+        sweep(folder)
         return folder
     return None
+
+
+def _life(process: int) -> str:
+    """Name a process so that no later one gets the name: its number, and when it began."""
+    with contextlib.suppress(OSError):
+        # Behind the name, in which anything may stand, the twentieth is the time of its beginning.
+        stat = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
+        return f"{process}-{int(stat[19])}"
+    return f"{process}-0"
+
+
+def sweep(parent: Path) -> None:
+    """End what graders that were killed left behind, and remove their cgroups.
+
+    A bwrap whose grader is killed at one moment of its beginning would wait for ever.
+    """
+    for folder in parent.glob(f"{_NAME}-*-*-*"):
+        number, began = folder.name.removeprefix(f"{_NAME}-").split("-")[:2]
+        if not number.isdecimal() or _life(int(number)) == f"{number}-{began}":
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            for process in (folder / "cgroup.procs").read_text().split():
+                os.kill(int(process), signal.SIGKILL)
+        for _ in range(20):
+            try:
+                folder.rmdir()
+                break
+            except FileNotFoundError:
+                break
+            except OSError:
+                time.sleep(0.01)
 
 
 def can_watch() -> bool:

@@ -72,27 +72,31 @@ class Unhurried:
         return self.sandbox.run(job, alone=alone, begun=self.begun)
 
 
-def run_both(runs: Runs, released: Job, hidden: Job, rebuilt: Rebuilt) -> tuple[Run, Run]:
-    """Run both jobs, and one once more, alone, where a busy machine may have stopped it.
+def run_shown(runs: Runs, released: Job, rebuilt: Rebuilt) -> Run:
+    """Run a notebook as people see it; once more, alone, where a busy machine may have stopped it.
 
-    What computed all the time was not kept waiting by the machine. A student's own cell that takes
-    long is no sign of it in run A; in run B it is one if run A came through it. What broke off goes
-    once more too: whoever killed it, it was perhaps not the student. A student who ends the process
-    gets the same again.
+    What computed all the time was not kept waiting by the machine, and a student's own cell that
+    takes long is no sign of it. What broke off goes once more too: whoever killed it, it was
+    perhaps not the student. A student who ends the process gets the same again.
     """
-    run_a = runs.run(released)
-    if run_a.ended in BROKEN_OFF:
-        run_a = runs.run(released)
-    elif run_a.kept_waiting and (run_a.ended == "timed out" or _stopped(run_a) - _answers(rebuilt)):
-        run_a = runs.run(released, alone=True)
-    run_b = runs.run(hidden)
-    if run_b.ended in BROKEN_OFF and run_a.ended not in BROKEN_OFF:
-        run_b = runs.run(hidden)
-    elif (run_b.kept_waiting and run_a.ended != "timed out") and (
-        run_b.ended == "timed out" or _stopped(run_b) - _stopped(run_a)
+    run = runs.run(released)
+    if run.ended in BROKEN_OFF:
+        return runs.run(released)
+    if run.kept_waiting and (run.ended == "timed out" or _stopped(run) - _answers(rebuilt)):
+        return runs.run(released, alone=True)
+    return run
+
+
+def run_hidden(runs: Runs, hidden: Job, shown: Run) -> Run:
+    """Run it with the hidden tests, as `run_shown` does; what that came through is no slow cell."""
+    run = runs.run(hidden)
+    if run.ended in BROKEN_OFF and shown.ended not in BROKEN_OFF:
+        return runs.run(hidden)
+    if (run.kept_waiting and shown.ended != "timed out") and (
+        run.ended == "timed out" or _stopped(run) - _stopped(shown)
     ):
-        run_b = runs.run(hidden, alone=True)
-    return run_a, run_b
+        return runs.run(hidden, alone=True)
+    return run
 
 
 def find_stops(

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from typing import get_args
 
 from grading import walls
@@ -78,7 +78,7 @@ class Sandbox:
         self._imports = None if warm is None else tuple(dict.fromkeys(warm))
         self.why_cold = "" if warm is not None else "it was asked for"
         self._kept: Warm | None = None
-        self._failures = 0
+        self._failures, self._losing = 0, Lock()
         if NO_SANDBOX in self.taken:
             self.why_cold = "there is no sandbox that it could be forked into"
             return
@@ -112,14 +112,16 @@ class Sandbox:
         given = _as_json(job, self._limits)
         kind: Kind = "alone" if alone else "secret" if job.key else "shown"
         # Libraries read the number of threads when they are loaded: too early in a warm process.
-        warm = None if cold or job.disturb is not None else self._warm()
-        while True:
-            try:
-                return self._go(given, warm, kind, reader, pace, begun)
-            except WarmError as error:
-                assert warm is not None
-                self._forget(warm, error)
-                warm = None
+        cold = cold or job.disturb is not None
+        with self._places[kind]:
+            for _ in range(_PATIENCE):
+                warm = None if cold else self._warm()
+                try:
+                    return self._go(given, warm, kind, reader, pace, begun)
+                except WarmError as error:
+                    assert warm is not None
+                    self._forget(warm, error)
+            return self._go(given, None, kind, reader, pace, begun)
 
     def _go(
         self,
@@ -130,14 +132,17 @@ class Sandbox:
         pace: Pace | None,
         begun: Callable[[], None],
     ) -> Run:
-        """Put walls up before the run's turn, and take them down after it: neither computes much,
-        and the kernel has one wait for the other.
+        """Put walls up before a forked run's turn, and take them down after it.
+
+        Neither computes much, and the kernel has one wait for the other. Where Python is started
+        the turn comes first: bubblewrap starts it even if this process is killed meanwhile.
         """
-        with (
-            self._places[kind],
-            self._confined(given, warm) as confined,
-            _TURNS.turn(kind, self._at_once),
-        ):
+        with contextlib.ExitStack() as stack:
+            if warm is None:
+                stack.enter_context(_TURNS.turn(kind, self._at_once))
+            confined = stack.enter_context(self._confined(given, warm))
+            if warm is not None:
+                stack.enter_context(_TURNS.turn(kind, self._at_once))
             begun()
             with confined.going():
                 try:
@@ -171,11 +176,14 @@ class Sandbox:
         return Confined([walls.RUNNER], given, self._visible, self._limits, warm)
 
     def _forget(self, warm: Warm, error: WarmError) -> None:
-        self._kept = None
-        SHARED.forget(warm)
-        self._failures += 1
-        if self._failures == _PATIENCE:
-            self.why_cold = str(error)
+        """Do without a warm process; if several runs miss it at the same time, it counts once."""
+        with self._losing:
+            SHARED.forget(warm)
+            if self._kept is warm:
+                self._kept = None
+                self._failures += 1
+                if self._failures == _PATIENCE:
+                    self.why_cold = str(error)
 
     def digest(self) -> str:
         """Give a text that changes with Python, packages, modules, limits, or missing walls."""
@@ -216,7 +224,7 @@ def _places(at_once: int) -> int:
     most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return max(at_once, min(_AHEAD * at_once, (most - _OWN_FILES) // (2 * _FILES)))
+    return max(1, min(_AHEAD * at_once, (most - _OWN_FILES) // (2 * _FILES)))
 
 
 def _as_json(job: Job, limits: Limits) -> bytes:

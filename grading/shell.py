@@ -224,12 +224,13 @@ class Shell(InteractiveShell):
     def transform_cell(self, raw_cell: str) -> str:
         """Leave plain Python as it is; IPython would look for its magics token by token.
 
-        It would change nothing, but for blank beginnings and for prompts, unless a cell has set
-        transforms of its own.
+        It would change nothing in several lines, but for blank beginnings and for prompts, unless a
+        cell has set transforms of its own. One line alone may be a magic without its sign.
         """
-        prompts = any(line.startswith(("...", "In [")) for line in raw_cell.splitlines())
+        lines = raw_cell.splitlines()
+        prompts = any(line.lstrip().startswith((">>>", "...", "In [")) for line in lines)
         # Where Python warns of an escape in a text, it would do so once more here.
-        plain = raw_cell[:1].strip() and not prompts and "\\" not in raw_cell
+        plain = raw_cell[:1].strip() and not prompts and "\\" not in raw_cell and len(lines) > 1
         if plain and self._transforms() == self._usual:
             cell = raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
             if self.compile.is_python(cell):  # type: ignore[attr-defined]
@@ -252,6 +253,8 @@ class Shell(InteractiveShell):
         """Send an exception as an error output."""
         error = exc_tuple[1] if exc_tuple else sys.exc_info()[1]
         if error is not None:
+            sys.last_type, sys.last_value = type(error), error  # for `%tb`, as in Jupyter
+            sys.last_traceback = error.__traceback__
             self.reporting = True
             try:
                 self.outputs.error(*describe(error))

@@ -490,6 +490,29 @@ class TakesLong(ChosenSandbox):
         return super().run(job, **how)
 
 
+def test_whoever_stops_it_waits_for_no_run_whose_turn_has_not_come(course: Course, monkeypatch):
+    class Slow(ChosenSandbox):
+        def run(self, job: Job, **how):
+            with turn:
+                how["begun"]()
+                begun.append(job)
+                time.sleep(0.3)
+                return super().run(job, begun=lambda: None)
+
+    turn, begun = threading.Lock(), []
+    for number in range(12):
+        submit(course, f"an-{number:02}")
+    use(monkeypatch, Slow())
+
+    def stop(text: str) -> None:
+        if text.startswith("[1/12]"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        autograde(course, "tiny", workers=1, progress=stop)
+    assert len(begun) < 16
+
+
 def test_what_takes_long_is_put_off_until_all_others_are_graded(course: Course, monkeypatch):
     for student in ("an", "binh", "chi"):
         submit(course, student, {**RIGHT, "number": f"head_width = 64  # {student}"})

@@ -80,7 +80,7 @@ def test_what_takes_long_on_a_worker_is_put_off(course: Course, monkeypatch):
     submit(course, "an")
     assignment = load(course, "tiny")
     (submission,) = collect(course, assignment, "an")
-    work = pickle.dumps(({"tiny": REFERENCE}, submission))
+    work = pickle.dumps(({"tiny": REFERENCE}, submission, None))
     packed = Batch(assignment, "a key", own_kit()).packed()
 
     class TakesLong(ChosenSandbox):

@@ -1,6 +1,7 @@
 """Marks from values: only a value that came once, from its own test cell, counts."""
 
 import dataclasses
+import pickle
 import time
 import warnings
 
@@ -9,14 +10,25 @@ import pytest
 
 from grading import forbidden
 from grading import grade as grade_module
+from grading.assignment import load
 from grading.course import Course
 from grading.grade import NOT_JUDGED, Outcome, Status
 from grading.job import Message, Run
+from grading.pace import PutOff, Shown
 from grading.reference import secret_key
 from grading.runs import HIDDEN_UNFINISHED
 from grading.sandbox import SandboxError
+from grading.submission import collect
 from grading.values import Array, Raised, Unsupported
-from tests.grading.outcomes import RIGHT_A, RIGHT_B, ChosenSandbox, array, graded, replaced
+from tests.grading.outcomes import (
+    REFERENCE,
+    RIGHT_A,
+    RIGHT_B,
+    ChosenSandbox,
+    array,
+    graded,
+    replaced,
+)
 from tests.grading.small_course import (
     RIGHT,
     cell,
@@ -252,6 +264,49 @@ def test_what_computed_all_the_time_is_not_run_once_more(course: Course, stopped
     runs = count_runs(sandbox)
     assert graded(course, "an", sandbox).status is Status.ATTENTION
     assert len(runs) == 2
+
+
+class HangsFirst(ChosenSandbox):
+    """Is put off when it runs the hidden tests, the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[str] = []
+
+    def run(self, job, *, alone=False) -> Run:
+        self.order.append("B" if job.key else "A")
+        if self.order == ["A", "B"]:
+            raise PutOff
+        return super().run(job)
+
+
+def grade_again(course: Course, sandbox: ChosenSandbox, before: Shown | None) -> Outcome:
+    assignment = load(course, "tiny")
+    (submission,) = collect(course, assignment, "an")
+    key = secret_key(b"any", assignment.name)
+    return grade_module.grade(assignment, {"tiny": REFERENCE}, submission, sandbox, key, before)
+
+
+def test_no_run_that_people_see_goes_after_one_with_hidden_tests(course: Course):
+    """The kernel's counters outlive a run: the second could print what the first had counted."""
+    submit(course, "an")
+    sandbox = HangsFirst()
+    with pytest.raises(PutOff) as put_off:
+        grade_again(course, sandbox, None)
+    outcome = grade_again(course, sandbox, pickle.loads(pickle.dumps(put_off.value)).shown)
+    assert sandbox.order == ["A", "B", "B"]
+    assert outcome.score == 5.0
+    assert outcome.notebooks[0].run is not None
+
+
+def test_what_was_handed_in_anew_while_it_was_put_off_is_run_whole(course: Course):
+    submit(course, "an")
+    sandbox = HangsFirst()
+    with pytest.raises(PutOff) as put_off:
+        grade_again(course, sandbox, None)
+    submit(course, "an", {"number": "head_width = 64  # anew"})
+    grade_again(course, sandbox, put_off.value.shown)
+    assert sandbox.order == ["A", "B", "A", "B"]
 
 
 class Killed(ChosenSandbox):

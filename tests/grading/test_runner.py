@@ -128,6 +128,18 @@ def test_tracebacks_are_short_plain_and_show_no_path_of_the_sandbox():
         assert not any(word in said for word in ("\x1b", "/inside", "/packages", "run_code"))
 
 
+def test_a_magic_without_its_sign_and_the_last_error_are_as_in_jupyter():
+    cells, _ = run(
+        "pwd",
+        "text = '''\n>>> x\n'''\ntext",
+        "1 / 0",
+        "import sys\nprint(type(sys.last_value).__name__)",
+    )
+    assert cells[0].outputs[0]["data"]["text/plain"] == "'/home/student'"
+    assert cells[1].outputs[0]["data"]["text/plain"] == r"'\nx\n'"
+    assert text(cells[3]) == "ZeroDivisionError\n"
+
+
 def test_an_exception_is_described_once():
     *_, last = run("1 / 0", "1 +", "import sys\nprint('stack_data' in sys.modules)")[0]
     assert text(last) == "False\n"  # with which IPython makes its own account

@@ -2,11 +2,14 @@
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import os
 import re
 import shutil
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -768,6 +771,52 @@ def test_a_grader_that_is_kept_waiting_misses_nothing(monkeypatch):
 
     monkeypatch.setattr(confined.Confined, "_find_first", find_late)
     assert printed("print('here')") == "here\n"
+
+
+def test_processes_are_counted_from_outside_too(monkeypatch):
+    """A run may have found a place that the kernel's limit does not hold."""
+    descendants = guards.descendants
+
+    def many(*processes):
+        yield from descendants(*processes)
+        yield from range(1 << 30, (1 << 30) + SMALL.processes)
+
+    sandbox = Sandbox(limits=SMALL)
+    assert sandbox.run(Job((JobCell("a", "import time; time.sleep(0.3)"),))).ended == "finished"
+    monkeypatch.setattr(guards, "descendants", many)
+    run = sandbox.run(Job((JobCell("a", "import time; time.sleep(5)"),)))
+    assert run.ended == "died"
+    assert f"started more than {SMALL.processes} processes" in run.reason
+
+
+def test_a_fault_that_passes_is_no_missing_wall(untried):
+    """Else a risk that was accepted would be taken where the wall stands."""
+
+    def start(*_):
+        raise SandboxError("no more files") from OSError(errno.EMFILE, "Too many open files")
+
+    untried.setattr(missing_module, "Confined", start)
+    with pytest.raises(SandboxError, match="no more files"):
+        Sandbox(accepted=["no-sandbox"])
+
+
+@pytest.mark.skipif(guards.cgroup_parent() is None, reason="no memory cgroup can be made here")
+def test_what_a_killed_grader_left_is_ended_and_its_cgroup_removed():
+    parent = guards.cgroup_parent()
+    with subprocess.Popen(["sleep", "60"]) as left, subprocess.Popen(["sleep", "60"]) as used:
+        gone = parent / f"mha-grading-{left.pid}-1-aa"
+        own = parent / f"mha-grading-{guards._life(os.getpid())}-bb"
+        for folder, process in ((gone, left), (own, used)):
+            folder.mkdir()
+            (folder / "cgroup.procs").write_text(str(process.pid))
+        guards.sweep(parent)
+        assert left.wait(10) == -signal.SIGKILL
+        assert used.poll() is None
+        used.kill()
+        used.wait()
+        wait_until(lambda: not gone.exists() or guards.sweep(parent))
+        assert own.exists()
+        own.rmdir()
 
 
 @pytest.mark.parametrize("tool", ["bwrap", "prlimit"])

@@ -241,7 +241,7 @@ def test_walls_stand_before_a_runs_turn_and_nothing_runs_behind_them(forking, st
     assert (len(standing), sorted(begun)) == (7, list(range(7)))
 
 
-def test_a_fork_that_ends_while_it_waits_for_its_turn_costs_one_cold_run(standing):
+def test_a_fork_that_ends_while_it_waits_for_its_turn_costs_another(standing):
     sandbox = Sandbox(limits=SMALL, warm=["fractions"])
     assert sandbox.get_ready() == ""
     standing.clear()  # one was tried
@@ -253,7 +253,35 @@ def test_a_fork_that_ends_while_it_waits_for_its_turn_costs_one_cold_run(standin
             wait_until(lambda: not Path(f"/proc/{standing[0]._fork.process}").exists())
         run = waiting.result()
     assert (run.ended, run.cells["c0"].state) == ("finished", "error")
-    assert [each._fork is None for each in standing] == [False, True]
+    assert sandbox.why_cold == ""
+    assert standing[-1]._fork is not None
+    SHARED.forget(sandbox._kept)
+
+
+def test_where_python_is_started_the_turn_comes_first(standing):
+    """Bubblewrap would start it even if the grader were killed."""
+    sandbox = Sandbox(limits=SMALL, at_once=2)
+    with ThreadPoolExecutor(3) as pool:
+        with sandbox_module._TURNS.turn("secret"):
+            waiting = [pool.submit(sandbox.run, Job((JobCell("c0", "1"),))) for _ in range(3)]
+            time.sleep(0.5)
+            assert standing == []
+        assert {each.result().ended for each in waiting} == {"finished"}
+
+
+def test_many_runs_that_miss_one_warm_process_count_it_once(standing):
+    sandbox = Sandbox(limits=SMALL, warm=["fractions"], at_once=8)
+    assert sandbox.get_ready() == ""
+    standing.clear()
+    with ThreadPoolExecutor(8) as pool:
+        with sandbox_module._TURNS.turn("secret"):
+            waiting = [pool.submit(sandbox.run, Job((JobCell("c0", str(n)),))) for n in range(8)]
+            wait_until(lambda: len(standing) == 8)
+            for each in standing[:5]:
+                os.kill(each._fork.process, signal.SIGKILL)
+        assert {each.result().ended for each in waiting} == {"finished"}
+    assert sandbox.why_cold == ""
+    SHARED.forget(sandbox._kept)
 
 
 def test_where_few_files_may_be_open_fewer_sandboxes_stand(monkeypatch):
@@ -263,7 +291,8 @@ def test_where_few_files_may_be_open_fewer_sandboxes_stand(monkeypatch):
         ((1024, 4096), 120),
         ((1024, resource.RLIM_INFINITY), 128),
         ((1 << 20, 1 << 20), 128),
-        ((1024, 1024), 64),
+        ((1024, 1024), 24),
+        ((256, 256), 1),
     ):
         monkeypatch.setattr(resource, "getrlimit", lambda kind, limits=limits: limits)
         assert sandbox_module._places(64) == places
