@@ -39,7 +39,7 @@ test-slow: ## the other tests, about half an hour
 	@$(PY) -m book.build
 	@$(PY) -m pytest -q -n 2 --dist loadscope -m slow
 
-soak: ## by hand, for hours: grade while processes are killed, the gradebook locked, the disk full
+soak: ## by hand: grade while processes are killed, the gradebook locked, the disk full
 	@scripts/setup.sh tests
 	@$(PY) -m tests.grading.soak $(SOAK)
 

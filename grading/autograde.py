@@ -178,7 +178,10 @@ def autograde(
                 batch = Batch(assignment, key_of_seeds, own_kit(), packages, cold=cold)
                 crew = ClusterCrew(connection, batch, prepare, log.begun)
             slowest = RUNS * assignment.limits.seconds * len(assignment.notebooks)
-            lines += _run(waiting, crew, writer, log, pace, stopping, slowest, progress)
+            carries_on = (
+                "begins anew with all of them" if force or cells else "carries on from here"
+            )
+            lines += _run(waiting, crew, writer, log, pace, stopping, slowest, carries_on, progress)
     return sorted(lines, key=lambda line: line.student_id)
 
 
@@ -210,6 +213,7 @@ def _run(
     pace: Pace,
     stopping: Event,
     slowest: float,
+    carries_on: str,
     progress: Callable[[str], None],
 ) -> list[Line]:
     """Grade side by side and store one by one, in the order in which they end.
@@ -257,7 +261,7 @@ def _run(
             stopping.set()
             progress(
                 f"Stopped: {len(lines)} of {len(waiting)} are graded and stored. Waiting for the "
-                "sandboxes that still run; the same command carries on from here."
+                f"sandboxes that still run; the same command {carries_on}."
             )
             raise
     return lines

@@ -93,5 +93,8 @@ def _open(state: State, stands: Mapping[str, Standing], name: str) -> str:
         unit = "point waits" if standing.waiting == 1 else "points wait"
         return f"{standing.waiting:g} {unit} for a person; give them in formgrader"
     if not standing.settled:
-        return "flagged, or marked for a person's look; settle it in formgrader"
+        return (
+            "flagged, or marked for a person's look; in formgrader, lift the flag and save each "
+            "cell's mark"
+        )
     return ""

@@ -6,8 +6,11 @@ import multiprocessing
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import threading
 import time
+import zipfile
 
 import nbformat
 import pytest
@@ -452,6 +455,7 @@ def test_stopped_by_hand_it_keeps_what_is_finished(course: Course, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         autograde(course, "tiny", workers=1, progress=stop)
     assert told[-1].startswith("Stopped: 1 of 3")
+    assert told[-1].endswith("; the same command carries on from here.")
     assert len(load_records(course, "tiny")) == 1
     assert sorted(str(line.status) for line in run(course)) == [
         "already graded",
@@ -472,6 +476,48 @@ def test_sandboxes_run_side_by_side(course: Course, monkeypatch):
 
     use(monkeypatch, Waits())
     assert {str(line.status) for line in run(course, workers=2)} == {"graded"}
+
+
+@pytest.mark.slow
+def test_a_zip_from_an_lms_is_taken_apart_by_nbgraders_own_command(course: Course, monkeypatch):
+    """Of each student the latest counts, and a later zip brings what was handed in again."""
+    use(monkeypatch, ChosenSandbox())
+    pattern = r".*/(?P<student_id>[^/_]+)_(?P<file_id>tiny)_(?P<timestamp>[0-9-]+)\.ipynb$"
+    settings = f"c = get_config()\nc.FileNameCollectorPlugin.named_regexp = {pattern!r}\n"
+    (course.root / "nbgrader_config.py").write_text(settings)
+    archive = course.root / "downloaded" / "tiny" / "archive"
+    archive.mkdir(parents=True)
+    folder = submit(course, "draft")
+    draft = (folder / "tiny.ipynb").read_text(encoding="utf-8")
+    shutil.rmtree(folder.parent)
+
+    def bring(name: str, **files: str) -> dict[str, str]:
+        """Lay a zip with these notebooks there, each with a note, and say whose note is graded."""
+        with zipfile.ZipFile(archive / name, "w") as zipped:
+            for file, note in files.items():
+                notebook = nbformat.reads(draft, as_version=4)
+                notebook.metadata["note"] = note
+                zipped.writestr(f"{file}.ipynb", nbformat.writes(notebook))
+        command = [sys.executable, "-m", "nbgrader", "zip_collect", "tiny", "--force"]
+        subprocess.run(command, cwd=course.root, check=True, capture_output=True)
+        lines = autograde(course, "tiny", progress=lambda text: None)
+        assert {line.status for line in lines} <= {Status.GRADED, ALREADY}
+        return {
+            line.student_id: nbformat.read(
+                course.submitted / line.student_id / "tiny" / "tiny.ipynb", as_version=4
+            ).metadata["note"]
+            for line in lines
+        }
+
+    first = {
+        "an_tiny_2026-11-01-10-00-00": "old",
+        "an_tiny_2026-11-02-10-00-00": "newer",
+        "bình_tiny_2026-11-01-10-00-00": "only",
+    }
+    assert bring("first.zip", **first) == {"an": "newer", "bình": "only"}
+    again = {"bình_tiny_2026-11-03-10-00-00": "again"}
+    assert bring("second.zip", **again) == {"an": "newer", "bình": "again"}
+    assert {line.status for line in autograde(course, "tiny", progress=lambda _: None)} == {ALREADY}
 
 
 class TakesLong(ChosenSandbox):
