@@ -683,7 +683,7 @@ def test_the_first_process_cannot_be_killed_from_inside(mode):
 @pytest.mark.parametrize(
     "source",
     [
-        "for fd in range(3, 64):\n    try: os.write(fd, b'junk' * 999)\n    except OSError: pass",
+        "for fd in range(3, 512):\n    try: os.write(fd, b'junk' * 999)\n    except OSError: pass",
         "os.write(PIPE, b'\\x00\\x00\\x00\\x05{\"a\":')",
         "os.write(PIPE, b'\\xff' * 4)",
         "while True: os.write(PIPE, b'\\x00\\x00\\x00\\x02{}' * 1000)",
