@@ -7,9 +7,7 @@ import fcntl
 import os
 import re
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -798,25 +796,6 @@ def test_a_fault_that_passes_is_no_missing_wall(untried):
     untried.setattr(missing_module, "Confined", start)
     with pytest.raises(SandboxError, match="no more files"):
         Sandbox(accepted=["no-sandbox"])
-
-
-@pytest.mark.skipif(guards.cgroup_parent() is None, reason="no memory cgroup can be made here")
-def test_what_a_killed_grader_left_is_ended_and_its_cgroup_removed():
-    parent = guards.cgroup_parent()
-    with subprocess.Popen(["sleep", "60"]) as left, subprocess.Popen(["sleep", "60"]) as used:
-        gone = parent / f"mha-grading-{left.pid}-1-aa"
-        own = parent / f"mha-grading-{guards._life(os.getpid())}-bb"
-        for folder, process in ((gone, left), (own, used)):
-            folder.mkdir()
-            (folder / "cgroup.procs").write_text(str(process.pid))
-        guards.sweep(parent)
-        assert left.wait(10) == -signal.SIGKILL
-        assert used.poll() is None
-        used.kill()
-        used.wait()
-        wait_until(lambda: not gone.exists() or guards.sweep(parent))
-        assert own.exists()
-        own.rmdir()
 
 
 @pytest.mark.parametrize("tool", ["bwrap", "prlimit"])
