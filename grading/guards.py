@@ -49,7 +49,7 @@ class CgroupGuard:
     """A memory cgroup of its own below ``parent``, of version 1 or 2."""
 
     def __init__(self, parent: Path, limit: int) -> None:
-        self._folder = parent / f"{_NAME}-{_life(os.getpid())}-{uuid.uuid4().hex}"
+        self._folder = parent / f"{_named_here()}-{_life(os.getpid())}-{uuid.uuid4().hex}"
         self._folder.mkdir()
         try:
             self._set(limit)
@@ -166,18 +166,24 @@ def _life(process: int) -> str:
     return f"{process}-0"
 
 
+def _named_here() -> str:
+    """Begin the names of cgroups: processes have these numbers in one process namespace alone."""
+    return f"{_NAME}-{Path('/proc/self/ns/pid').stat().st_ino}"
+
+
 def sweep(parent: Path) -> None:
     """End what graders that were killed left behind, and remove their cgroups.
 
     A bwrap whose grader is killed at one moment of its beginning would wait for ever.
     """
-    for folder in parent.glob(f"{_NAME}-*-*-*"):
-        number, began = folder.name.removeprefix(f"{_NAME}-").split("-")[:2]
+    for folder in parent.glob(f"{_named_here()}-*-*-*"):
+        number, began = folder.name.removeprefix(f"{_named_here()}-").split("-")[:2]
         if not number.isdecimal() or _life(int(number)) == f"{number}-{began}":
             continue
         with contextlib.suppress(OSError, ValueError):
-            for process in (folder / "cgroup.procs").read_text().split():
-                os.kill(int(process), signal.SIGKILL)
+            for process in map(int, (folder / "cgroup.procs").read_text().split()):
+                if process > 0:  # 0 is one of another namespace, and to kill() it is this group
+                    os.kill(process, signal.SIGKILL)
         for _ in range(20):
             try:
                 folder.rmdir()

@@ -14,8 +14,8 @@ from grading import guards
 def test_what_a_killed_grader_left_is_ended_and_its_cgroup_removed():
     parent = guards.cgroup_parent()
     with subprocess.Popen(["sleep", "60"]) as left, subprocess.Popen(["sleep", "60"]) as used:
-        gone = parent / f"mha-grading-{left.pid}-1-aa"
-        own = parent / f"mha-grading-{guards._life(os.getpid())}-bb"
+        gone = parent / f"{guards._named_here()}-{left.pid}-1-aa"
+        own = parent / f"{guards._named_here()}-{guards._life(os.getpid())}-bb"
         for folder, process in ((gone, left), (own, used)):
             folder.mkdir()
             (folder / "cgroup.procs").write_text(str(process.pid))
